@@ -1,0 +1,192 @@
+# claimq: build and test.
+#
+#   make                 claimq.so, here in the root
+#   make demo            a short tour in the stock sqlite3 shell
+#   make smoke           the functional tests, in seconds
+#   make test            everything, in minutes
+#   make soak            the tests that take hours
+#   make coverage        lines and branches that the tests reach
+#   make bench           how fast it is
+#   make amalgamation    build/claimq.c and build/claimq.h: all in one file
+#   make install         into PREFIX (/usr/local), below DESTDIR
+#   make deps            install or name what is missing
+#
+# A new source file in ext/ or vtab/ or a new .sql file is found by itself.
+# For a second build beside the first, give it a place of its own:
+#   make BUILD=build/asan SO=build/asan/claimq.so SANITIZE=-fsanitize=address
+
+CC      = gcc
+TCLSH   = tclsh
+SQLITE3 = sqlite3
+PREFIX  = /usr/local
+BUILD   = build
+SO      = claimq.so
+
+WARN     = -std=c99 -Wall -Wextra -pedantic -Wshadow -Werror
+OPT      = -O2
+SANITIZE =
+CFLAGS   = $(WARN) $(OPT) $(SANITIZE)
+CPPFLAGS = -Iext -Ivtab -I$(BUILD)
+SOFLAGS  = -shared -Wl,-z,nodelete $(SANITIZE)
+
+VERSION  = $(shell sed -n 's/^.define CLAIMQ_VERSION *"\(.*\)"/\1/p' \
+             ext/claimq.h)
+
+SRC     := $(sort $(wildcard ext/*.c vtab/*.c))
+PURE    := $(sort $(wildcard ext/core_*.c ext/sha256.c ext/rust_debug.c \
+             vtab/claim_plan.c))
+SQL     := $(sort $(wildcard sql/*.sql))
+GEN      = $(BUILD)/claimq_sql.h $(BUILD)/rust_debug_table.h
+OBJ      = $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/claimq_sql.o
+AMALG    = $(BUILD)/amalgamation/claimq.so
+
+# What the tests need besides the extension.
+TOOLS    = $(BUILD)/cqtest.so
+DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test
+
+.PHONY: all deps demo smoke test soak coverage bench amalgamation \
+        install uninstall clean tools drivers
+.DELETE_ON_ERROR:
+
+all: $(SO)
+
+# Never write over a .so that a process may have loaded: make it aside, and
+# rename.
+$(SO): $(OBJ)
+	$(CC) $(SOFLAGS) -o $(BUILD)/claimq.so.tmp $(OBJ)
+	mv -f $(BUILD)/claimq.so.tmp $@
+
+$(BUILD)/%.o: %.c | $(GEN)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/claimq_sql.o: $(BUILD)/claimq_sql.c | $(GEN)
+	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden $(CPPFLAGS) -MMD -MP -c -o $@ $<
+
+# One run of mksql.tcl writes both, the .c first.
+$(BUILD)/claimq_sql.c: tcl/mksql.tcl $(SQL)
+	@mkdir -p $(@D)
+	$(TCLSH) tcl/mksql.tcl $(@D) $(SQL)
+$(BUILD)/claimq_sql.h: $(BUILD)/claimq_sql.c ;
+
+$(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
+                             test/vectors/rust_debug_escape_ranges.tsv
+	@mkdir -p $(@D)
+	$(TCLSH) $^ >$@.tmp
+	mv -f $@.tmp $@
+
+-include $(OBJ:.o=.d)
+
+#--------------------------------------------------------------------------
+# The amalgamation.  It is compiled as a user would, without any option.
+
+amalgamation: $(BUILD)/claimq.c $(BUILD)/claimq.h
+
+$(BUILD)/claimq.c: tcl/mkclaimq.tcl $(SRC) $(wildcard ext/*.h vtab/*.h) \
+                   $(BUILD)/claimq_sql.c $(GEN)
+	$(TCLSH) tcl/mkclaimq.tcl $@ $(BUILD)/claimq_sql.c $(SRC)
+
+$(BUILD)/claimq.h: ext/claimq.h
+	@mkdir -p $(@D)
+	cp ext/claimq.h $@
+
+$(AMALG): $(BUILD)/claimq.c
+	@mkdir -p $(@D)
+	$(CC) $(SANITIZE) -shared -fPIC -o $@.tmp $<
+	mv -f $@.tmp $@
+
+#--------------------------------------------------------------------------
+# Tools and drivers of the tests.
+
+tools: $(TOOLS)
+drivers: $(DRIVERS)
+
+TCLINC  = $(shell echo 'puts [::tcl::pkgconfig get includedir,runtime]' \
+            | $(TCLSH))
+TCLSTUB = $(shell echo 'set v [info tclversion]; \
+            puts -ltclstub[expr {$$v<9 ? $$v : ""}]' | $(TCLSH))
+
+$(BUILD)/cqtest.so: test/cqtest.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden -DUSE_TCL_STUBS -isystem $(TCLINC) \
+	  -shared -o $@.tmp $< $(TCLSTUB) -lsqlite3 -ldl $(SANITIZE)
+	mv -f $@.tmp $@
+
+# The pure files, without SQLite.
+$(BUILD)/core_test: test/core_test.c $(wildcard test/core_*.h) $(PURE) \
+                    $(wildcard ext/*.h vtab/*.h) $(BUILD)/rust_debug_table.h
+	$(CC) $(CFLAGS) $(CPPFLAGS) -o $@ test/core_test.c $(PURE)
+
+# Linked into a program, as claimq.h describes it.
+$(BUILD)/static_test: test/static_main.c $(BUILD)/claimq.c ext/claimq.h
+	$(CC) $(CFLAGS) -DSQLITE_CORE -Iext -o $@ test/static_main.c \
+	  $(BUILD)/claimq.c -lsqlite3
+
+#--------------------------------------------------------------------------
+# Tests.  deps comes first and alone: it may install what the rest needs.
+
+RUN = $(TCLSH) tcl/runtests.tcl
+SUB = @$(MAKE) --no-print-directory -s
+
+deps:
+	@CC='$(CC)' TCLSH='$(TCLSH)' sh tcl/deps.sh
+
+demo: deps
+	$(SUB) all
+	@$(SQLITE3) :memory: <test/demo.sql
+
+smoke: deps
+	$(SUB) all tools
+	@$(RUN) -files smoke $(SO)
+
+test: deps
+	$(SUB) all tools drivers $(AMALG)
+	@$(RUN) \
+	  -cmd checks '$(TCLSH) tcl/checks.tcl $(BUILD) $(SO) $(AMALG)' \
+	  -cmd core $(BUILD)/core_test \
+	  -files smoke $(SO) \
+	  -files smoke $(AMALG) \
+	  -cmd static $(BUILD)/static_test \
+	  -files test $(SO)
+
+soak: deps
+	$(SUB) all tools
+	@$(RUN) -files soak $(SO)
+
+# Same tests, on a build that counts.  core_test is counted too.
+COV = BUILD=build/coverage SO=build/coverage/claimq.so \
+      OPT='-O0 -g -DNDEBUG' SANITIZE=--coverage
+coverage: deps
+	$(SUB) tools
+	@find build/coverage -name '*.gcda' -exec rm -f {} + 2>/dev/null || true
+	$(SUB) $(COV) build/coverage/claimq.so
+	@$(RUN) -files smoke build/coverage/claimq.so \
+	  -files test build/coverage/claimq.so
+	@$(TCLSH) tcl/coverage.tcl build/coverage
+
+bench: deps
+	$(SUB) all tools
+	@$(TCLSH) tcl/bench.tcl
+
+#--------------------------------------------------------------------------
+
+LIBDIR = $(DESTDIR)$(PREFIX)/lib
+INCDIR = $(DESTDIR)$(PREFIX)/include
+
+install: all
+	mkdir -p $(LIBDIR)/pkgconfig $(INCDIR)
+	cp $(SO) $(LIBDIR)/claimq.so.tmp
+	mv -f $(LIBDIR)/claimq.so.tmp $(LIBDIR)/claimq.so
+	cp ext/claimq.h $(INCDIR)/claimq.h
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
+	  'includedir=$${prefix}/include' 'extension=$${libdir}/claimq.so' '' \
+	  'Name: claimq' 'Version: $(VERSION)' \
+	  'Description: leased, fenced work queues for SQLite' \
+	  'Cflags: -I$${includedir}' >$(LIBDIR)/pkgconfig/claimq.pc
+
+uninstall:
+	rm -f $(LIBDIR)/claimq.so $(INCDIR)/claimq.h \
+	  $(LIBDIR)/pkgconfig/claimq.pc
+
+clean:
+	rm -rf build $(SO)

@@ -1,0 +1,258 @@
+/*
+** claimq_core.h: the pure rules.
+**
+** Everything declared here is a function of its arguments: no sqlite3, no
+** malloc, no clock, no randomness, no globals that change.  A program that
+** links these files alone (test/core_test.c does) can run the rules
+** exhaustively, and another implementation can be held against them.
+**
+** One boxed section per .c file.
+*/
+#ifndef CLAIMQ_CORE_H
+#define CLAIMQ_CORE_H
+
+#include <stddef.h>
+#include <string.h>
+
+#ifndef SQLITE_AMALGAMATION
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef long long int i64;
+typedef unsigned long long int u64;
+#endif
+
+/* Cross-file names are static in the amalgamation, hidden elsewhere. */
+#ifdef CLAIMQ_AMALGAMATION
+# define CQ_PRIV static
+#else
+# define CQ_PRIV
+#endif
+
+#define CQ_I64_MAX ((i64)0x7fffffffffffffffLL)
+
+/* A slice of UTF-8 text.  z==0 means "no value" (SQL NULL). */
+typedef struct CqText CqText;
+struct CqText {
+  const char *z;
+  int n;
+};
+
+/**************************************************************************
+** Interface to sha256.c: FIPS 180-4, self-contained.
+*/
+typedef struct CqSha256 CqSha256;
+struct CqSha256 {
+  u32 aH[8];
+  u64 nByte;                      /* Bytes hashed so far */
+  u8 aBuf[64];                    /* The unfinished block */
+};
+CQ_PRIV void claimqSha256Init(CqSha256*);
+CQ_PRIV void claimqSha256Update(CqSha256*, const void*, size_t);
+CQ_PRIV void claimqSha256Final(CqSha256*, u8 aOut[32]);
+CQ_PRIV void claimqSha256Hex(CqSha256*, char zOut[65]);  /* Final, as hex+NUL */
+
+/**************************************************************************
+** Interface to rust_debug.c: Rust's {:?} escaping of str.
+*/
+/* Feed the escaped form of (z,n), without the quotes, to xOut. */
+CQ_PRIV void claimqRustDebug(
+  const char *z, int n, void (*xOut)(void*, const void*, size_t), void *pCtx
+);
+
+/**************************************************************************
+** Interface to core_id.c: claim ids, lease tokens, batch ids (SPEC 5).
+*/
+#define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
+#define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
+#define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
+
+CQ_PRIV int claimqUtf8Valid(const char *z, int n);      /* 1 or 0 */
+/* Bytes of the one code point that (z,n) begins with, 0 if it is invalid. */
+CQ_PRIV int claimqUtf8Decode(const char *z, int n, u32 *pCode);
+CQ_PRIV int claimqI64Text(i64 v, char zOut[21]);  /* length; always NUL-ended */
+/* Inverse: 1 if the text is exactly what claimqI64Text() writes, else 0. */
+CQ_PRIV int claimqI64Parse(CqText, i64*);
+CQ_PRIV i64 claimqAddSat(i64 a, i64 b);  /* a+b, b>=0, saturating at 2^63-1 */
+
+/* Write PREFIX:HEAD:FENCE, return its length.  zPrefix is "qwc" etc. */
+CQ_PRIV int claimqClaimId(const char *zPrefix, i64 iHead, i64 iFence, char*);
+
+/* Inverse: 1 and *piHead,*piFence when id is exactly what claimqClaimId()
+** writes for this prefix (no leading zeros, signs, overflow), else 0. */
+CQ_PRIV int claimqClaimIdParse(CqText id, const char *zPrefix, i64*, i64*);
+
+CQ_PRIV void claimqLeaseToken(
+  CqText scope, CqText owner, CqText incarnation, CqText claimId, i64 iNow,
+  char zOut[CQ_TOKEN_SZ]
+);
+/* key.z==0 is None.  pNonce==0: no nonce. */
+CQ_PRIV void claimqBatchId(
+  CqText session, CqText key, i64 iNow, const i64 *pNonce,
+  char zOut[CQ_BATCH_ID_SZ]
+);
+
+/**************************************************************************
+** Interface to core_json.c: a pull reader for the little JSON that options
+** carry.  No memory is taken: strings are slices of the input, unescaped on
+** request.
+*/
+typedef struct CqJson CqJson;
+struct CqJson {
+  CqText in;
+  int i;                          /* Next byte to read */
+  int nDepth;                     /* Open arrays and objects */
+  u8 eState;                      /* What may come next (core_json.c) */
+  u8 aKind[32];                   /* '[' or '{' per level: 32 levels at most */
+  CqText tok;                     /* Raw token: strings without the quotes */
+};
+#define CQ_JSON_ERROR  0          /* Malformed, or nested too deep */
+#define CQ_JSON_END    1          /* The one top-level value is complete */
+#define CQ_JSON_ARRAY  2          /* '[' */
+#define CQ_JSON_OBJECT 3          /* '{' */
+#define CQ_JSON_CLOSE  4          /* ']' or '}' */
+#define CQ_JSON_KEY    5          /* A member name; its value follows */
+#define CQ_JSON_STRING 6
+#define CQ_JSON_NUMBER 7
+#define CQ_JSON_WORD   8          /* true, false, null */
+
+CQ_PRIV void claimqJsonInit(CqJson*, CqText);
+CQ_PRIV int claimqJsonNext(CqJson*);               /* one of CQ_JSON_* */
+CQ_PRIV int claimqJsonSkip(CqJson*);  /* skip the value that comes next: 1 ok */
+/* Unescape a raw string slice into zOut (at least raw.n bytes; UTF-8, \u0000
+** gives one NUL byte, surrogate pairs are joined, a lone surrogate is -1).
+** Returns the length.  zOut==0 only measures. */
+CQ_PRIV int claimqJsonText(CqText raw, char *zOut);
+/* 1 if the unescaped raw slice equals x, byte for byte. */
+CQ_PRIV int claimqJsonEq(CqText raw, CqText x);
+/* 1 if two raw slices unescape to the same bytes. */
+CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB);
+/* The integer of a number token (integral only, e.g. 3, 3.0 is refused): 1 ok */
+CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut);
+
+/**************************************************************************
+** Interface to core_session.c: what one claim of a session may take.
+*/
+#define CQ_WORK_TURN           0  /* work_class */
+#define CQ_WORK_COMMAND        1
+#define CQ_DELIVER_EARLIEST    0  /* delivery_policy */
+#define CQ_DELIVER_COMMIT      1
+#define CQ_SLOT_EXCLUSIVE      0  /* slot_policy */
+#define CQ_SLOT_JOIN           1
+#define CQ_BOUNDARY_IDLE       0  /* boundary */
+#define CQ_BOUNDARY_CHECKPOINT 1
+#define CQ_TAKE_TURN           0  /* take */
+#define CQ_TAKE_COMMAND        1
+#define CQ_TAKE_ANY            2
+
+/* Zero-terminated lists of the words above, in the order of their numbers. */
+CQ_PRIV const char *const *claimqWorkWords(void);
+CQ_PRIV const char *const *claimqDeliveryWords(void);
+CQ_PRIV const char *const *claimqSlotWords(void);
+CQ_PRIV const char *const *claimqBoundaryWords(void);
+CQ_PRIV const char *const *claimqTakeWords(void);
+CQ_PRIV int claimqWord(const char *const *azWord, CqText); /* number, or -1 */
+CQ_PRIV int claimqMergeKeyOk(CqText);  /* never, payload_default, group:LABEL */
+
+typedef struct CqCand CqCand;     /* What selection looks at in a batch */
+struct CqCand {
+  u8 eWork, eDelivery, eSlot;
+  CqText merge;
+};
+typedef struct CqSelect CqSelect; /* One selection in progress */
+struct CqSelect {
+  u8 eBoundary, eTake;
+  i64 nMax;                       /* Take no more than this */
+  i64 nTaken;
+  u8 bDone;                       /* Nothing further can be taken */
+  CqCand head;                    /* The first one taken */
+};
+CQ_PRIV void claimqSelectInit(CqSelect*, int eBoundary, int eTake, i64 nMax);
+/* Offer the next candidate in order: 1 taken, 0 not taken and selection over.
+** After a taken candidate bDone tells whether offering more is useful.
+** pCand->merge must stay valid while the selection lasts. */
+CQ_PRIV int claimqSelectOffer(CqSelect*, const CqCand*);
+CQ_PRIV i64 claimqScanLimit(i64 nMax);  /* nMax+32, saturating */
+
+/**************************************************************************
+** Interface to core_lease.c: the lease, the same for every discipline.
+*/
+CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow);   /* iExpires > iNow */
+
+#define CQ_HOLD_OK        0       /* The claim holds all its rows */
+#define CQ_HOLD_UNKNOWN   1       /* No trace of it: unknown or settled */
+#define CQ_HOLD_TOKEN     2       /* The claim is there, the token is not its */
+#define CQ_HOLD_DISPLACED 3       /* Another claim took a row, or it is gone */
+typedef struct CqHold CqHold;
+struct CqHold {
+  i64 nSize;                      /* Rows it was given */
+  i64 nRow;                       /* Rows that still carry its claim id */
+  i64 nToken;                     /* ... and its lease token */
+  u8 bHead;                       /* The head row exists (whoever holds it) */
+};
+CQ_PRIV int claimqHoldVerdict(const CqHold*);
+
+/**************************************************************************
+** Interface to core_lane.c: order, capabilities and backoff of jobs.
+*/
+typedef struct CqJobKey CqJobKey;
+struct CqJobKey {
+  i64 iPriority, iCreated, iJob;
+};
+/* <0 if a goes before b: priority descending, created, id. */
+CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
+/* A JSON array of non-empty strings: number of elements, -1 if malformed,
+** -2 if an element is empty or not a string. */
+CQ_PRIV int claimqCapsCheck(CqText json);
+/* 1 if every element of required is in offered (both checked before). */
+CQ_PRIV int claimqCapable(CqText required, CqText offered);
+/* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
+CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
+
+/**************************************************************************
+** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
+** arguments of a claim table, and which plans are refused.
+*/
+#define CQ_OP_EQ     0            /* = or IS */
+#define CQ_OP_LIMIT  1
+#define CQ_OP_OFFSET 2
+#define CQ_OP_OTHER  3            /* Any other comparison */
+typedef struct CqTerm CqTerm;     /* One constraint that SQLite offers */
+struct CqTerm {
+  int iCol;                       /* Column; of no meaning for LIMIT, OFFSET */
+  u8 eOp;                         /* CQ_OP_* */
+  u8 bUsable;
+  u8 bConst;                      /* Compared with a literal */
+};
+typedef struct CqShape CqShape;   /* What the planner knows of a table */
+struct CqShape {
+  int nArg;
+  u32 mRequired;                  /* Bit i: argument i must be given */
+  const int *aiCol;               /* Column of each argument */
+  const int *aiAlias;             /* Result column of the same name, or -1 */
+};
+#define CQ_PLAN_MAX   14          /* Arguments + LIMIT + OFFSET */
+typedef struct CqPlan CqPlan;
+struct CqPlan {
+  int nTerm;                      /* Terms used */
+  int aiTerm[CQ_PLAN_MAX];        /* Which one is argv[i] of xFilter */
+  char zPlan[CQ_PLAN_MAX+1];      /* What argv[i] means: see claim_plan.c */
+  int iBad;                       /* The term or argument that is at fault */
+};
+#define CQ_PLAN_OK       0
+#define CQ_PLAN_RETRY    1        /* Not this way; SQLite may have another */
+#define CQ_PLAN_MISSING  2        /* Required argument iBad is not there */
+#define CQ_PLAN_TWICE    3        /* Argument iBad is given twice */
+#define CQ_PLAN_ARG_OP   4        /* Argument iBad takes = only */
+#define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
+#define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
+
+/* bOrder: there is an ORDER BY that the table does not deliver. */
+CQ_PRIV int claimqPlan(
+  const CqShape*, const CqTerm *aTerm, int nTerm, int bOrder, CqPlan*
+);
+/* What argv[i] of a plan means: an argument's number, or one of these. */
+#define CQ_PLAN_ARGV_LIMIT  -1
+#define CQ_PLAN_ARGV_OFFSET -2
+CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
+
+#endif /* CLAIMQ_CORE_H */

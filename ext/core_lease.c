@@ -1,0 +1,43 @@
+/*
+** core_lease.c: the lease, the same for every discipline (SPEC section 1).
+**
+** The one rule of loss: expiry makes a claim takeable; only being displaced
+** makes it lost.
+**
+**     now    a's claim of row 7, which expires at 1250
+**     1249   live: nobody else gets the row
+**     1250   expired: another claim may take the row, but a may still renew
+**            and complete as long as none did
+**     1300   b claims row 7: a is displaced and can do nothing any more
+**
+** How it works
+**
+** Nothing is written when a lease expires; being live is a comparison with
+** the clock.  Nothing is written to a claim when it is displaced either: the
+** row now carries the new claim's id, and that is how the old one is found
+** lost.  So a verb counts the rows that still carry its claim id, and asks
+** here.  It never asks for the time: a late owner that nobody displaced is
+** still the owner.
+*/
+#include "claimq_core.h"
+#include <assert.h>
+
+/* 1 if a lease that ends at iExpires is live, 0 if it is expired. */
+CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow){
+  return iExpires>iNow;
+}
+
+/*
+** Judge a claim by what is left of it.  Returns one of CQ_HOLD_*.
+**
+** A wrong token is told before displacement, so that a caller who mixes up
+** tokens is told so also when the claim has lost a row; but a claim of which
+** no row is left cannot tell whether the token was right.
+*/
+CQ_PRIV int claimqHoldVerdict(const CqHold *p){
+  assert( p->nRow>=0 && p->nToken>=0 && p->nToken<=p->nRow );
+  if( p->nRow==0 ) return p->bHead ? CQ_HOLD_DISPLACED : CQ_HOLD_UNKNOWN;
+  if( p->nToken==0 ) return CQ_HOLD_TOKEN;
+  if( p->nRow!=p->nSize || p->nToken!=p->nRow ) return CQ_HOLD_DISPLACED;
+  return CQ_HOLD_OK;
+}

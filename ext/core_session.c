@@ -1,0 +1,121 @@
+/*
+** core_session.c: what one claim of a session may take (SPEC section 6).
+**
+** A session is a line of batches.  Claims take from the front and never skip.
+** Each batch carries words that say how it wants to be delivered:
+**
+**     work             delivery        slot       merge
+**     turn_work        earliest_...    join       group:a    \ taken
+**     turn_work        earliest_...    join       group:a    / together
+**     turn_work        earliest_...    exclusive  never      left for later
+**     session_command  earliest_...    exclusive  never      left for later
+**
+**     claimqSelectInit(&sel, CQ_BOUNDARY_IDLE, CQ_TAKE_TURN, 32);
+**     while( !sel.bDone && (next candidate) ){
+**       if( !claimqSelectOffer(&sel, &cand) ) break;
+**     }
+**     the first sel.nTaken candidates are the claim
+**
+** How it works
+**
+** The candidates are offered one by one, in order, so that no more of them
+** need to be read than are taken, and one.  The first decides alone whether
+** anything is taken: it must be of the class that the claim asks for, and
+** turn work at a checkpoint must want the earliest safe boundary.  (Commands
+** are not bound to a boundary.)  A command, or an exclusive batch, is taken
+** alone.  A joining batch takes with it those that follow for as long as they
+** are of its kind.
+*/
+#include "claimq_core.h"
+#include <assert.h>
+
+/* Each list is in the order of the CQ_ numbers of claimq_core.h. */
+static const char *const cqWorkWord[] = { "turn_work", "session_command", 0 };
+static const char *const cqDeliveryWord[] = {
+  "earliest_safe_boundary", "after_current_turn_commit", 0
+};
+static const char *const cqSlotWord[] = { "exclusive", "join", 0 };
+static const char *const cqBoundaryWord[] = {
+  "idle", "active_turn_checkpoint", 0
+};
+static const char *const cqTakeWord[] = {
+  "turn_work", "session_command", "any", 0
+};
+
+CQ_PRIV const char *const *claimqWorkWords(void){ return cqWorkWord; }
+CQ_PRIV const char *const *claimqDeliveryWords(void){ return cqDeliveryWord; }
+CQ_PRIV const char *const *claimqSlotWords(void){ return cqSlotWord; }
+CQ_PRIV const char *const *claimqBoundaryWords(void){ return cqBoundaryWord; }
+CQ_PRIV const char *const *claimqTakeWords(void){ return cqTakeWord; }
+
+/* 1 if the texts are equal, byte for byte. */
+static int cqSameBytes(CqText a, const char *z, int n){
+  return a.z && a.n==n && (n==0 || memcmp(a.z, z, (size_t)n)==0);
+}
+
+/* The number of a word in its list; -1 if it is not there. */
+CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
+  int i;
+  for(i=0; azWord[i]; i++){
+    if( cqSameBytes(x, azWord[i], (int)strlen(azWord[i])) ) return i;
+  }
+  return -1;
+}
+
+/* 1 for "never", "payload_default" and "group:LABEL", else 0. */
+CQ_PRIV int claimqMergeKeyOk(CqText x){
+  static const char *const azFixed[] = { "never", "payload_default", 0 };
+  if( claimqWord(azFixed, x)>=0 ) return 1;
+  return x.z && x.n>6 && memcmp(x.z, "group:", 6)==0;
+}
+
+/* Begin a selection that takes at most nMax candidates. */
+CQ_PRIV void claimqSelectInit(
+  CqSelect *p, int eBoundary, int eTake, i64 nMax
+){
+  memset(p, 0, sizeof(*p));
+  p->eBoundary = (u8)eBoundary;
+  p->eTake = (u8)eTake;
+  p->nMax = nMax;
+  p->bDone = nMax<=0;
+}
+
+/* 1 if the claim may begin with this candidate. */
+static int cqSelectHead(const CqSelect *p, const CqCand *pCand){
+  if( pCand->eWork==CQ_WORK_COMMAND ) return p->eTake!=CQ_TAKE_TURN;
+  if( p->eTake==CQ_TAKE_COMMAND ) return 0;
+  return p->eBoundary==CQ_BOUNDARY_IDLE
+      || pCand->eDelivery==CQ_DELIVER_EARLIEST;
+}
+
+/* 1 if the candidate joins the claim that p->head began. */
+static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
+  return pCand->eWork==CQ_WORK_TURN
+      && pCand->eSlot==CQ_SLOT_JOIN
+      && pCand->eDelivery==p->head.eDelivery
+      && cqSameBytes(pCand->merge, p->head.merge.z, p->head.merge.n);
+}
+
+/*
+** Offer the next candidate in order.  Returns 1 if it is taken, 0 if it is
+** not and the selection is over.
+*/
+CQ_PRIV int claimqSelectOffer(CqSelect *p, const CqCand *pCand){
+  if( p->bDone ) return 0;
+  assert( p->nTaken<p->nMax );
+  if( p->nTaken ? !cqSelectJoins(p, pCand) : !cqSelectHead(p, pCand) ){
+    p->bDone = 1;
+    return 0;
+  }
+  if( p->nTaken==0 ) p->head = *pCand;
+  p->nTaken++;
+  p->bDone = p->nTaken==p->nMax
+          || p->head.eWork==CQ_WORK_COMMAND
+          || p->head.eSlot==CQ_SLOT_EXCLUSIVE;
+  return 1;
+}
+
+/* nMax+32, saturating: how many candidates are worth reading. */
+CQ_PRIV i64 claimqScanLimit(i64 nMax){
+  return claimqAddSat(nMax, 32);
+}

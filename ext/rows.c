@@ -1,0 +1,159 @@
+/*
+** rows.c: result rows, materialised before anything is written.
+**
+** A claim that has been stamped must reach its caller: nothing may fail after
+** the write.  So the rows are built first, here, complete with the lease they
+** are about to get, and xColumn later only copies.
+**
+** A CqRows is an array of cells, nCol to a row, and a chain of chunks that
+** hold the bytes of texts and blobs.  Both are freed at once.
+*/
+#include "claimq_int.h"
+
+#define CQ_CHUNK_SZ 1000          /* Usual size; larger values get their own */
+
+typedef struct CqChunk CqChunk;
+struct CqChunk {
+  CqChunk *pNext;
+  int nUsed, nAlloc;
+  char a[1];
+};
+
+CQ_PRIV void claimqRowsInit(CqRows *p, int nCol){
+  memset(p, 0, sizeof(*p));
+  p->nCol = nCol;
+}
+
+CQ_PRIV void claimqRowsClear(CqRows *p){
+  CqChunk *pChunk, *pNext;
+  for(pChunk=p->pChunk; pChunk; pChunk=pNext){
+    pNext = pChunk->pNext;
+    sqlite3_free(pChunk);
+  }
+  sqlite3_free(p->aCell);
+  claimqRowsInit(p, p->nCol);
+}
+
+/*
+** Append a row of NULLs.  The pointer is good until the next row is added;
+** 0 if op has an error.
+*/
+CQ_PRIV CqCell *claimqRowsAdd(CqOp *pOp, CqRows *p){
+  CqCell *a;
+  int i;
+  if( pOp->rc ) return 0;
+  if( p->nRow>=p->nAlloc ){
+    int nNew = p->nAlloc ? p->nAlloc*2 : 1;
+    a = claimqRealloc(pOp, p->aCell, (i64)nNew*p->nCol*(i64)sizeof(CqCell));
+    if( a==0 ) return 0;
+    p->aCell = a;
+    p->nAlloc = nNew;
+  }
+  a = &p->aCell[(i64)p->nRow*p->nCol];
+  for(i=0; i<p->nCol; i++) a[i].eType = SQLITE_NULL;
+  p->nRow++;
+  return a;
+}
+
+CQ_PRIV CqCell *claimqRow(const CqRows *p, int iRow){
+  assert( iRow>=0 && iRow<p->nRow );
+  return &p->aCell[(i64)iRow*p->nCol];
+}
+
+/*
+** Room for n bytes that live as long as the rows; 0 if op has an error.
+*/
+static char *cqRowsBytes(CqOp *pOp, CqRows *p, int n){
+  CqChunk *pChunk = p->pChunk;
+  if( pOp->rc ) return 0;
+  if( pChunk==0 || pChunk->nAlloc-pChunk->nUsed<n ){
+    int nAlloc = n>CQ_CHUNK_SZ ? n : CQ_CHUNK_SZ;
+    pChunk = claimqRealloc(pOp, 0, (i64)sizeof(CqChunk) + nAlloc);
+    if( pChunk==0 ) return 0;
+    pChunk->pNext = p->pChunk;
+    pChunk->nUsed = 0;
+    pChunk->nAlloc = nAlloc;
+    p->pChunk = pChunk;
+  }
+  pChunk->nUsed += n;
+  return &pChunk->a[pChunk->nUsed - n];
+}
+
+static void cqCellBytes(
+  CqOp *pOp, CqRows *p, CqCell *pCell, int eType, const void *z, int n
+){
+  char *zNew = cqRowsBytes(pOp, p, n);
+  if( zNew==0 ) return;
+  if( n>0 ) memcpy(zNew, z, (size_t)n);
+  pCell->eType = (u8)eType;
+  pCell->u.z = zNew;
+  pCell->n = n;
+}
+
+CQ_PRIV void claimqCellInt(CqCell *pCell, i64 i){
+  pCell->eType = SQLITE_INTEGER;
+  pCell->u.i = i;
+}
+
+CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
+  if( t.z==0 ) pCell->eType = SQLITE_NULL;
+  else cqCellBytes(pOp, p, pCell, SQLITE_TEXT, t.z, t.n);
+}
+
+CQ_PRIV void claimqCellColumn(
+  CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_stmt *pStmt, int iCol
+){
+  int eType = sqlite3_column_type(pStmt, iCol);
+  const void *z;
+  if( pOp->rc ) return;
+  if( eType==SQLITE_INTEGER ){
+    claimqCellInt(pCell, sqlite3_column_int64(pStmt, iCol));
+  }else if( eType==SQLITE_FLOAT ){
+    pCell->eType = SQLITE_FLOAT;
+    pCell->u.r = sqlite3_column_double(pStmt, iCol);
+  }else if( eType!=SQLITE_NULL ){
+    int n;
+    z = eType==SQLITE_TEXT ? (const void*)sqlite3_column_text(pStmt, iCol)
+                           : sqlite3_column_blob(pStmt, iCol);
+    n = sqlite3_column_bytes(pStmt, iCol);
+    if( z==0 && (n>0 || eType==SQLITE_TEXT) ) pOp->rc = SQLITE_NOMEM;
+    else cqCellBytes(pOp, p, pCell, eType, z, n);
+  }
+}
+
+/*
+** Copies: the value may outlive the cursor (an aggregate keeps it).
+*/
+CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
+  switch( pCell->eType ){
+    case SQLITE_INTEGER:
+      sqlite3_result_int64(pCtx, pCell->u.i);
+      break;
+    case SQLITE_FLOAT:
+      sqlite3_result_double(pCtx, pCell->u.r);
+      break;
+    case SQLITE_TEXT:
+      sqlite3_result_text64(pCtx, pCell->u.z, (sqlite3_uint64)pCell->n,
+                            SQLITE_TRANSIENT, SQLITE_UTF8);
+      break;
+    case SQLITE_BLOB:
+      sqlite3_result_blob64(pCtx, pCell->u.z, (sqlite3_uint64)pCell->n,
+                            SQLITE_TRANSIENT);
+      break;
+    default:
+      sqlite3_result_null(pCtx);
+  }
+}
+
+CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
+  CqText t = {0, 0};
+  if( pCell->eType==SQLITE_TEXT ){
+    t.z = pCell->u.z;
+    t.n = pCell->n;
+  }
+  return t;
+}
+
+CQ_PRIV i64 claimqCellGetInt(const CqCell *pCell){
+  return pCell->eType==SQLITE_INTEGER ? pCell->u.i : 0;
+}

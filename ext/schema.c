@@ -1,0 +1,199 @@
+/*
+** schema.c: claimq_init(), and what is wrong when SQL fails.
+**
+**     SELECT claimq_init();      -- 1, the schema version
+**
+** The objects of sql/schema.sql are created one by one, those that are
+** missing, in one transaction.  A database is ours if it has the table
+** claimq_meta with a schema version; other tables of our names without it are
+** somebody else's, and nothing is touched.
+*/
+#include "claimq_int.h"
+
+#define CQ_META_NONE   -1         /* There is no claimq_meta */
+#define CQ_META_ALIEN  -2         /* There is one, but not ours */
+
+/*
+** 1 if main has an object of this name.  Used when the cache cannot be.
+*/
+static int cqSchemaHas(CqOp *p, const char *zName){
+  sqlite3_stmt *pStmt = 0;
+  int bHas = 0;
+  int rc;
+  if( p->rc ) return 0;
+  rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1,
+                          &pStmt, 0);
+  if( rc==SQLITE_OK ){
+    sqlite3_bind_text(pStmt, 1, zName, -1, SQLITE_STATIC);
+    bHas = sqlite3_step(pStmt)==SQLITE_ROW;
+    rc = sqlite3_finalize(pStmt);
+  }
+  claimqFailRc(p, rc);
+  return bHas;
+}
+
+/*
+** The schema version in the database, or CQ_META_*.
+*/
+static i64 cqSchemaVersion(CqOp *p){
+  sqlite3_stmt *pStmt = 0;
+  i64 iVersion = CQ_META_ALIEN;
+  int rc;
+  if( !cqSchemaHas(p, "claimq_meta") ) return CQ_META_NONE;
+  rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_META_VERSION].zSql, -1,
+                          &pStmt, 0);
+  if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
+  if( rc==SQLITE_OK ){
+    if( sqlite3_step(pStmt)==SQLITE_ROW
+     && sqlite3_column_type(pStmt, 0)==SQLITE_INTEGER
+    ){
+      iVersion = sqlite3_column_int64(pStmt, 0);
+    }
+    rc = sqlite3_finalize(pStmt);
+  }
+  claimqFailRc(p, rc);
+  return iVersion;
+}
+
+/*
+** The first of our objects that is there (bThere) or missing (!bThere), 0 if
+** there is none.
+*/
+static const char *cqSchemaFind(CqOp *p, int bThere){
+  int i;
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    if( cqSchemaHas(p, claimqSchema[i].zName)==bThere ){
+      return p->rc ? 0 : claimqSchema[i].zName;
+    }
+  }
+  return 0;
+}
+
+/*
+** Raise what a version other than ours means.
+*/
+static void cqSchemaVerdict(CqOp *p, i64 iVersion){
+  const char *zAlien;
+  if( p->rc || iVersion==CLAIMQ_SCHEMA_VERSION ) return;
+  if( iVersion==CQ_META_NONE ){
+    zAlien = cqSchemaFind(p, 1);
+    if( zAlien ){
+      claimqFail(p, CQ_SCHEMA_MISMATCH,
+          "main has a %s that is not claimq's: rename it", zAlien);
+    }else{
+      claimqFail(p, CQ_NOT_INITIALISED,
+          "the tables are not there: SELECT claimq_init()");
+    }
+  }else if( iVersion==CQ_META_ALIEN ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH,
+        "main has a claimq_meta that is not claimq's: rename it");
+  }else{
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "the tables are of schema version %lld, "
+        "this claimq %s knows version %d: use the release that made them",
+        iVersion, CLAIMQ_VERSION, CLAIMQ_SCHEMA_VERSION);
+  }
+}
+
+CQ_PRIV void claimqSchemaCheck(CqOp *p){
+  if( p->rc || p->pConn->bChecked ) return;
+  cqSchemaVerdict(p, cqSchemaVersion(p));
+  if( p->rc==SQLITE_OK ) p->pConn->bChecked = 1;
+}
+
+/*
+** A statement failed with SQLITE_ERROR.  If the tables are there and complete,
+** the fault is elsewhere and SQLite's own message will do.
+*/
+CQ_PRIV void claimqSchemaDiagnose(CqOp *p){
+  char *zMsg = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
+  const char *zMissing;
+  p->pConn->bChecked = 0;
+  cqSchemaVerdict(p, cqSchemaVersion(p));
+  zMissing = cqSchemaFind(p, 0);
+  if( zMissing ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH,
+        "%s is missing: SELECT claimq_init() makes it again", zMissing);
+  }
+  if( p->rc==SQLITE_OK ){
+    p->rc = zMsg ? SQLITE_ERROR : SQLITE_NOMEM;
+    p->zErr = zMsg;
+    zMsg = 0;
+  }
+  sqlite3_free(zMsg);
+}
+
+CQ_PRIV void claimqCheckWritable(CqOp *p){
+  if( p->rc==SQLITE_OK && sqlite3_db_readonly(p->db, "main")==1 ){
+    claimqFail(p, CQ_READ_ONLY,
+        "the database is open read-only: claims and verbs need to write");
+  }
+}
+
+/**************************************************************************
+** claimq_init()
+*/
+
+/*
+** Foreign tables under our names show when our statements do not fit them.
+*/
+static void cqSchemaProve(CqOp *p){
+  int i;
+  for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
+    sqlite3_stmt *pStmt = 0;
+    const char *zSql = claimqSql[i].zSql;
+    int rc;
+    if( strchr(zSql, '%') ) continue;        /* A template */
+    rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
+    sqlite3_finalize(pStmt);
+    if( rc==SQLITE_ERROR ){
+      claimqFail(p, CQ_SCHEMA_MISMATCH,
+          "a table of claimq's name is not claimq's: %s",
+          sqlite3_errmsg(p->db));
+    }
+    claimqFailRc(p, rc);
+  }
+}
+
+/*
+** What is missing.  A version is written only with a new claimq_meta.
+*/
+static void cqSchemaLoad(CqOp *p, void *pCtx){
+  i64 iVersion = cqSchemaVersion(p);
+  (void)pCtx;
+  if( iVersion==CQ_META_NONE ){
+    if( cqSchemaFind(p, 1) ) cqSchemaVerdict(p, iVersion);
+  }else{
+    cqSchemaVerdict(p, iVersion);
+  }
+  if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) p->nWrite = 2;
+}
+
+static void cqSchemaApply(CqOp *p, void *pCtx){
+  int bFresh = !cqSchemaHas(p, "claimq_meta");
+  int i;
+  (void)pCtx;
+  claimqNeedScope(p, "claimq_init()");
+  for(i=0; i<CQ_NSCHEMA; i++){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    int bData = strcmp(pObj->zType, "insert")==0;
+    if( bData ? bFresh : !cqSchemaHas(p, pObj->zName) ){
+      claimqExecSql(p, pObj->zSql);
+    }
+  }
+  cqSchemaProve(p);
+}
+
+static void cqSchemaForget(void *pCtx){
+  (void)pCtx;
+}
+
+/*
+** bChecked keeps the cache from asking for the version meanwhile.
+*/
+CQ_PRIV void claimqSchemaInit(CqOp *p){
+  static const CqTask task = { cqSchemaLoad, cqSchemaApply, cqSchemaForget };
+  p->bInit = 1;
+  p->pConn->bChecked = 1;
+  claimqRun(p, &task, 0);
+  p->pConn->bChecked = 0;
+}

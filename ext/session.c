@@ -1,0 +1,746 @@
+/*
+** session.c: the session discipline.  Batches of one session are claimed in
+** the order they were enqueued, by the delivery, slot and merge rules.
+**
+**     SELECT claimq_enqueue('chat-1', 'hi',  'slot_policy', 'join');
+**     SELECT claimq_enqueue('chat-1', 'you', 'slot_policy', 'join');
+**     SELECT payload, claim_id FROM claimq('chat-1', 'worker-a');
+**     -- hi|qwc:1:1
+**     -- you|qwc:1:1
+**     SELECT claimq_complete('qwc:1:1', :lease_token);
+**     -- 2
+**
+** A claim loads candidates one by one, as two ordered streams: rows that are
+** ready, and rows that became due since (see sql/schema.sql).  Each is offered
+** to the pure selection of core_session.c until that has enough.  The rows are
+** materialised with the lease they will get, and one UPDATE stamps them.
+*/
+#include "claimq_int.h"
+
+/* Columns of the fragment SESSION_ROW.  The first twelve are the result's. */
+#define CQ_S_SEQ       0
+#define CQ_S_BATCH_ID  1
+#define CQ_S_SESSION   2
+#define CQ_S_WORK      4
+#define CQ_S_DELIVERY  5
+#define CQ_S_SLOT      6
+#define CQ_S_MERGE     7
+#define CQ_S_FENCE    11
+#define CQ_S_NCOL     12
+#define CQ_S_CLAIM    12
+#define CQ_S_ATTEMPTS 13
+
+#define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
+  "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
+  "available_at_ms batch_fencing_token"
+
+/* Due rows a claim may leave unpromoted: scanning so few is cheap. */
+#define CQ_S_DUE_FEW   64
+/* Due rows that one claim promotes at most, to bound what it costs. */
+#define CQ_S_DUE_MOST  10000
+
+/**************************************************************************
+** Candidates
+*/
+typedef struct CqSessionClaim CqSessionClaim;
+struct CqSessionClaim {
+  CqText session;                 /* As given, or zSession */
+  char *zSession;                 /* Any session: the one that was chosen */
+  u8 bAny;                        /* The session was not given */
+  u8 bPeek;
+  i64 iTtl, nMax;
+  int eBoundary, eTake;
+  CqText owner, incarnation;
+  CqSelect sel;
+  CqLease lease;
+  CqIds ids;                      /* Rows taken */
+  CqRows *pRows;                  /* The same, for the caller */
+  int nDue;                       /* Unpromoted rows met, counted to FEW */
+};
+
+/* Two streams of candidates, each in the order of enqueue_seq. */
+typedef struct CqStreams CqStreams;
+struct CqStreams {
+  sqlite3_stmt *pReady, *pDue, *pRow;
+  u8 bReady, bDue;                /* The stream stands on a row */
+  int nDue;
+};
+
+/*
+** Read what selection needs from a row of the fragment SESSION_ROW.  Returns 0
+** and names the culprit in *pzBad if somebody corrupted the row.
+*/
+static int cqSessionParse(
+  CqOp *p, sqlite3_stmt *pRow, CqCand *pCand, const char **pzBad
+){
+  int eWork = claimqWord(claimqWorkWords(),
+                         claimqColumnText(p, pRow, CQ_S_WORK));
+  int eDelivery = claimqWord(claimqDeliveryWords(),
+                             claimqColumnText(p, pRow, CQ_S_DELIVERY));
+  int eSlot = claimqWord(claimqSlotWords(),
+                         claimqColumnText(p, pRow, CQ_S_SLOT));
+  pCand->eWork = (u8)eWork;
+  pCand->eDelivery = (u8)eDelivery;
+  pCand->eSlot = (u8)eSlot;
+  pCand->merge = claimqColumnText(p, pRow, CQ_S_MERGE);
+  *pzBad = eWork<0 ? "work_class"
+         : eDelivery<0 ? "delivery_policy"
+         : eSlot<0 ? "slot_policy"
+         : !claimqMergeKeyOk(pCand->merge) ? "merge_key"
+         : sqlite3_column_type(pRow, CQ_S_BATCH_ID)!=SQLITE_TEXT ? "batch_id"
+         : 0;
+  return *pzBad==0;
+}
+
+static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
+  memset(pS, 0, sizeof(*pS));
+  pS->pReady = claimqStmt(p, CQ_SQL_SESSION_READY);
+  claimqBindText(p, pS->pReady, 1, session);
+  claimqBindInt(p, pS->pReady, 2, claimqNow(p));
+  pS->pDue = claimqStmt(p, CQ_SQL_SESSION_DUE);
+  claimqBindText(p, pS->pDue, 1, session);
+  claimqBindInt(p, pS->pDue, 2, claimqNow(p));
+  pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
+  pS->bReady = (u8)claimqStep(p, pS->pReady);
+  pS->bDue = (u8)claimqStep(p, pS->pDue);
+  pS->nDue = pS->bDue;
+}
+
+static void cqStreamsClose(CqOp *p, CqStreams *pS){
+  claimqStmtDone(p, CQ_SQL_SESSION_READY, pS->pReady);
+  claimqStmtDone(p, CQ_SQL_SESSION_DUE, pS->pDue);
+  claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pS->pRow);
+}
+
+static void cqStreamsNextDue(CqOp *p, CqStreams *pS){
+  pS->bDue = (u8)claimqStep(p, pS->pDue);
+  pS->nDue += pS->bDue;
+}
+
+/*
+** The statement that stands on the earlier of the two heads, or 0 at the end.
+** *pbDue tells which stream it came from, for cqStreamsNext().
+*/
+static sqlite3_stmt *cqStreamsHead(CqOp *p, CqStreams *pS, int *pbDue){
+  i64 iDue;
+  *pbDue = 0;
+  if( p->rc || !(pS->bReady || pS->bDue) ) return 0;
+  if( !pS->bDue ) return pS->pReady;
+  iDue = sqlite3_column_int64(pS->pDue, 0);
+  if( pS->bReady && sqlite3_column_int64(pS->pReady, CQ_S_SEQ)<iDue ){
+    return pS->pReady;
+  }
+  *pbDue = 1;
+  sqlite3_reset(pS->pRow);
+  claimqBindInt(p, pS->pRow, 1, iDue);
+  return claimqStep(p, pS->pRow) ? pS->pRow : 0;
+}
+
+static void cqStreamsNext(CqOp *p, CqStreams *pS, int bDue){
+  if( bDue ) cqStreamsNextDue(p, pS);
+  else pS->bReady = (u8)claimqStep(p, pS->pReady);
+}
+
+/**************************************************************************
+** Claim and peek
+*/
+
+/*
+** Add the candidate that was just selected to the rows for the caller.  The
+** first one is the head: the lease comes from it.
+*/
+static void cqSessionTake(CqOp *p, CqSessionClaim *pC, sqlite3_stmt *pRow){
+  CqCell *a = claimqRowsAdd(p, pC->pRows);
+  i64 iSeq = sqlite3_column_int64(pRow, CQ_S_SEQ);
+  i64 iFence = sqlite3_column_int64(pRow, CQ_S_FENCE);
+  CqText previous = claimqColumnText(p, pRow, CQ_S_CLAIM);
+  i64 nAttempt = sqlite3_column_int64(pRow, CQ_S_ATTEMPTS);
+  int i;
+  for(i=0; i<CQ_S_NCOL && p->rc==SQLITE_OK; i++){
+    claimqCellColumn(p, pC->pRows, &a[i], pRow, i);
+  }
+  claimqIdsAdd(p, &pC->ids, iSeq);
+  if( p->rc ) return;
+  if( pC->ids.n==1 ){
+    pC->sel.head.merge = claimqCellGetText(&a[CQ_S_MERGE]);
+    if( !pC->bPeek ){
+      claimqLeaseMake(&pC->lease, "qwc", iSeq, iFence, pC->session,
+                      pC->owner, pC->incarnation, claimqNow(p), pC->iTtl);
+    }
+  }
+  if( pC->bPeek ){
+    claimqCellText(p, pC->pRows, &a[CQ_S_NCOL], previous);
+    claimqCellInt(&a[CQ_S_NCOL+1], nAttempt);
+  }else{
+    claimqCellInt(&a[CQ_S_FENCE], claimqAddSat(iFence, 1));
+    claimqLeaseCells(p, pC->pRows, &a[CQ_S_NCOL], &pC->lease, previous,
+                     nAttempt);
+  }
+}
+
+/*
+** A corrupted row at the head of a session that was asked for is an error;
+** when any session will do it is passed over, with a word in the error log.
+*/
+static void cqSessionBad(
+  CqOp *p, CqSessionClaim *pC, sqlite3_stmt *pRow, const char *zCol
+){
+  i64 iSeq = sqlite3_column_int64(pRow, CQ_S_SEQ);
+  if( p->rc ) return;
+  if( pC->bAny ){
+    sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "
+                "and is passed over", iSeq, zCol);
+  }else{
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_batch has a bad %s: "
+               "repair or delete it", iSeq, zCol);
+  }
+}
+
+/*
+** Offer candidates until selection is over.
+*/
+static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
+  sqlite3_stmt *pRow;
+  int bDue;
+  while( !pC->sel.bDone && (pRow = cqStreamsHead(p, pS, &bDue))!=0 ){
+    CqCand cand;
+    const char *zBad;
+    if( cqSessionParse(p, pRow, &cand, &zBad) ){
+      if( !claimqSelectOffer(&pC->sel, &cand) ) break;
+      cqSessionTake(p, pC, pRow);
+    }else{
+      if( pC->ids.n ) break;
+      cqSessionBad(p, pC, pRow, zBad);
+    }
+    cqStreamsNext(p, pS, bDue);
+  }
+  while( pS->bDue && pS->nDue<CQ_S_DUE_FEW ) cqStreamsNextDue(p, pS);
+}
+
+/*
+** Any session: the one of the earliest candidate of all.  0 if there is none
+** (or op has an error), else pC->session is set.
+*/
+static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
+  sqlite3_stmt *pReady = claimqStmt(p, CQ_SQL_SESSION_ANY_READY);
+  sqlite3_stmt *pDue = claimqStmt(p, CQ_SQL_SESSION_ANY_DUE);
+  sqlite3_stmt *pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
+  CqStreams s;
+  int bDue;
+  memset(&s, 0, sizeof(s));
+  claimqBindInt(p, pReady, 2, claimqNow(p));
+  claimqBindInt(p, pDue, 2, claimqNow(p));
+  s.pReady = pReady;
+  s.pDue = pDue;
+  s.pRow = pRow;
+  s.bReady = (u8)claimqStep(p, pReady);
+  s.bDue = (u8)claimqStep(p, pDue);
+  s.nDue = s.bDue;
+  for(;;){
+    CqCand cand;
+    const char *zBad;
+    sqlite3_stmt *pHead = cqStreamsHead(p, &s, &bDue);
+    if( pHead==0 ) break;
+    if( cqSessionParse(p, pHead, &cand, &zBad) ){
+      CqText t = claimqColumnText(p, pHead, CQ_S_SESSION);
+      sqlite3_free(pC->zSession);
+      pC->zSession = claimqMalloc(p, t.n+1);
+      if( pC->zSession ) memcpy(pC->zSession, t.z, (size_t)t.n);
+      pC->session.z = pC->zSession;
+      pC->session.n = t.n;
+      break;
+    }
+    cqSessionBad(p, pC, pHead, zBad);
+    cqStreamsNext(p, &s, bDue);
+  }
+  while( s.bDue && s.nDue<CQ_S_DUE_FEW ) cqStreamsNextDue(p, &s);
+  pC->nDue = s.nDue;
+  claimqStmtDone(p, CQ_SQL_SESSION_ANY_READY, pReady);
+  claimqStmtDone(p, CQ_SQL_SESSION_ANY_DUE, pDue);
+  claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pRow);
+  return p->rc==SQLITE_OK && pC->session.z!=0;
+}
+
+static void cqSessionLoad(CqOp *p, void *pCtx){
+  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
+  CqStreams s;
+  claimqSelectInit(&pC->sel, pC->eBoundary, pC->eTake, pC->nMax);
+  if( pC->nMax==0 || (pC->bAny && !cqSessionChoose(p, pC)) ) return;
+  cqStreamsOpen(p, &s, pC->session);
+  cqSessionSelect(p, pC, &s);
+  cqStreamsClose(p, &s);
+  if( !pC->bAny ) pC->nDue = s.nDue;
+  if( pC->ids.n && !pC->bPeek ){
+    p->nWrite = 1 + (pC->nDue>=CQ_S_DUE_FEW);
+  }
+}
+
+static void cqSessionForget(void *pCtx){
+  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
+  claimqRowsClear(pC->pRows);
+  claimqIdsClear(&pC->ids);
+  if( pC->bAny ) pC->session.z = 0;
+}
+
+/*
+** Stamp the rows.  If many rows have fallen due, move them to the ready ones
+** first: upkeep, left out where only one write can be had.
+*/
+static void cqSessionApply(CqOp *p, void *pCtx){
+  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
+  int eStmt = pC->ids.n==1 ? CQ_SQL_SESSION_STAMP_ONE : CQ_SQL_SESSION_STAMP;
+  sqlite3_stmt *pStmt;
+  if( p->nWrite>1 && !p->bAlone ){
+    int ePromote = pC->bAny ? CQ_SQL_SESSION_ANY_PROMOTE
+                            : CQ_SQL_SESSION_PROMOTE;
+    pStmt = claimqStmt(p, ePromote);
+    if( !pC->bAny ) claimqBindText(p, pStmt, 1, pC->session);
+    claimqBindInt(p, pStmt, 2, claimqNow(p));
+    claimqBindInt(p, pStmt, 3, CQ_S_DUE_MOST);
+    claimqExec(p, ePromote, pStmt);
+  }
+  pStmt = claimqStmt(p, eStmt);
+  if( pC->ids.n==1 ) claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
+  else claimqBindIds(p, pStmt, 1, &pC->ids);
+  claimqLeaseBind(p, pStmt, 2, &pC->lease);
+  claimqBindInt(p, pStmt, 8, pC->ids.n);
+  claimqBindInt(p, pStmt, 9, pC->lease.iHead);
+  claimqExec(p, eStmt, pStmt);
+}
+
+static const CqTask cqSessionTask = {
+  cqSessionLoad, cqSessionApply, cqSessionForget
+};
+
+static void cqSessionDone(CqSessionClaim *pC){
+  claimqIdsClear(&pC->ids);
+  sqlite3_free(pC->zSession);
+}
+
+/* Arguments of claimq(...), in this order. */
+static const CqArgDef cqSessionArg[] = {
+  { "session",     CQ_T_TEXT, CQ_A_NULL,     0, 0, 0, 0, 0, 0 },
+  { "owner",       CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+  { "ttl_ms",      CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
+  { "max_batches", CQ_T_INT,  0, 0, 32, 0, 0, 0, 0 },
+  { "incarnation", CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
+  { "boundary",    CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqBoundaryWords },
+  { "take",        CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqTakeWords },
+  { "now_ms",      CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+static const CqArgDef cqPeekArg[] = {
+  { "session",     CQ_T_TEXT, CQ_A_NULL, 0, 0, 0, 0, 0, 0 },
+  { "max_batches", CQ_T_INT,  0, 0, 32, 0, 0, 0, 0 },
+  { "boundary",    CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqBoundaryWords },
+  { "take",        CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqTakeWords },
+  { "now_ms",      CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+
+static void cqSessionFill(
+  CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
+){
+  CqSessionClaim c;
+  memset(&c, 0, sizeof(c));
+  c.session = aArg[0].t;
+  c.bAny = (c.session.z==0);
+  c.owner = aArg[1].t;
+  c.iTtl = aArg[2].i;
+  c.nMax = aArg[3].i<nLimit ? aArg[3].i : nLimit;
+  c.incarnation = aArg[4].t;
+  c.eBoundary = (int)aArg[5].i;
+  c.eTake = (int)aArg[6].i;
+  c.pRows = pRows;
+  claimqRun(p, &cqSessionTask, &c);
+  cqSessionDone(&c);
+}
+
+static void cqPeekFill(CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows){
+  CqSessionClaim c;
+  memset(&c, 0, sizeof(c));
+  c.session = aArg[0].t;
+  c.bAny = (c.session.z==0);
+  c.nMax = aArg[1].i<nLimit ? aArg[1].i : nLimit;
+  c.eBoundary = (int)aArg[2].i;
+  c.eTake = (int)aArg[3].i;
+  c.bPeek = 1;
+  c.pRows = pRows;
+  cqSessionLoad(p, &c);
+  cqSessionDone(&c);
+}
+
+/**************************************************************************
+** Enqueue
+*/
+#define CQ_E_SOURCE_KEY 0
+#define CQ_E_WORK       1
+#define CQ_E_DELIVERY   2
+#define CQ_E_SLOT       3
+#define CQ_E_MERGE      4
+#define CQ_E_AT         5
+#define CQ_E_DELAY      6
+#define CQ_E_NOW        7
+#define CQ_E_N          8
+static const CqArgDef cqEnqueueOpt[CQ_E_N] = {
+  { "source_key",      CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "work_class",      CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqWorkWords },
+  { "delivery_policy", CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqDeliveryWords },
+  { "slot_policy",     CQ_T_WORD, 0, 0, 0, 0, 0, 0, claimqSlotWords },
+  { "merge_key",       CQ_T_TEXT, 0, 0, 0, "never", 0, 0, 0 },
+  { "available_at_ms", CQ_T_INT,  0, 0, 0, 0, 0, 0, 0 },
+  { "delay_ms",        CQ_T_INT,  0, 0, 0, 0, 0, 0, 0 },
+  { "now_ms",          CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+static const CqArgDef cqEnqueueSession = {
+  "session", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0
+};
+
+typedef struct CqEnqueue CqEnqueue;
+struct CqEnqueue {
+  CqText session;
+  sqlite3_value *pPayload;
+  CqVal aOpt[CQ_E_N];
+  i64 iAvailable;
+  char zId[CQ_BATCH_ID_SZ];       /* OUT; zId[0]==0: not known yet */
+  CqText found;                   /* OUT: id of the batch that has the key */
+  CqRows rows;                    /* Where found lives */
+};
+
+/*
+** A stored batch that has the source key is the answer.
+*/
+static void cqEnqueueLoad(CqOp *p, void *pCtx){
+  CqEnqueue *pE = (CqEnqueue*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_BY_KEY);
+  claimqBindText(p, pStmt, 1, pE->session);
+  claimqBindText(p, pStmt, 2, pE->aOpt[CQ_E_SOURCE_KEY].t);
+  if( claimqStep(p, pStmt) ){
+    CqCell *pCell = claimqRowsAdd(p, &pE->rows);
+    claimqCellColumn(p, &pE->rows, pCell, pStmt, 0);
+    if( p->rc==SQLITE_OK ) pE->found = claimqCellGetText(pCell);
+  }else{
+    p->nWrite = 1;
+  }
+  claimqStmtDone(p, CQ_SQL_SESSION_BY_KEY, pStmt);
+}
+
+static void cqEnqueueForget(void *pCtx){
+  CqEnqueue *pE = (CqEnqueue*)pCtx;
+  claimqRowsClear(&pE->rows);
+  pE->found.z = 0;
+}
+
+static void cqEnqueueApply(CqOp *p, void *pCtx){
+  CqEnqueue *pE = (CqEnqueue*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_INSERT);
+  int i;
+  claimqBindText(p, pStmt, 1, pE->session);
+  claimqBindValue(p, pStmt, 2, pE->pPayload);
+  for(i=CQ_E_SOURCE_KEY; i<=CQ_E_MERGE; i++){
+    claimqBindText(p, pStmt, 3+i, pE->aOpt[i].t);
+  }
+  claimqBindInt(p, pStmt, 8, claimqNow(p));
+  claimqBindInt(p, pStmt, 9, pE->iAvailable);
+  claimqExec(p, CQ_SQL_SESSION_INSERT, pStmt);
+  if( p->rc==SQLITE_OK ){
+    i64 iSeq = sqlite3_last_insert_rowid(p->db);
+    claimqBatchId(pE->session, pE->aOpt[CQ_E_SOURCE_KEY].t, claimqNow(p),
+                  &iSeq, pE->zId);
+  }
+}
+
+/*
+** claimq_enqueue(session, payload [, option, value]...) -> batch_id
+*/
+static void cqEnqueueFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  static const CqTask task = { cqEnqueueLoad, cqEnqueueApply, cqEnqueueForget };
+  CqEnqueue e;
+  CqVal session;
+  memset(&e, 0, sizeof(e));
+  claimqRowsInit(&e.rows, 1);
+  claimqRead(p, &cqEnqueueSession, apVal[0], &session);
+  claimqReadOptions(p, cqEnqueueOpt, CQ_E_N, 0, nVal-2, &apVal[2], e.aOpt);
+  if( p->rc==SQLITE_OK && !claimqMergeKeyOk(e.aOpt[CQ_E_MERGE].t) ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
+        "'payload_default' or 'group:LABEL', got TEXT '%.40s'",
+        e.aOpt[CQ_E_MERGE].t.z);
+  }
+  e.session = session.t;
+  e.pPayload = apVal[1];
+  e.iAvailable = claimqDueAt(p, &e.aOpt[CQ_E_AT], &e.aOpt[CQ_E_DELAY]);
+  if( e.aOpt[CQ_E_SOURCE_KEY].bGiven ) claimqRun(p, &task, &e);
+  else if( p->rc==SQLITE_OK ) cqEnqueueApply(p, &e);
+  if( p->rc==SQLITE_OK ){
+    CqText id = e.found.z ? e.found : claimqStr(e.zId);
+    sqlite3_result_text(pCtx, id.z, id.n, SQLITE_TRANSIENT);
+  }
+  claimqRowsClear(&e.rows);
+}
+
+/**************************************************************************
+** Cancel
+*/
+typedef struct CqSessionCancel CqSessionCancel;
+struct CqSessionCancel {
+  CqText batchId;
+  i64 iSeq;
+  const char *zResult;
+};
+
+static void cqSessionCancelLoad(CqOp *p, void *pCtx){
+  CqSessionCancel *pC = (CqSessionCancel*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);
+  pC->zResult = "missing";
+  claimqBindText(p, pStmt, 1, pC->batchId);
+  claimqBindInt(p, pStmt, 2, claimqNow(p));
+  if( claimqStep(p, pStmt) ){
+    pC->iSeq = sqlite3_column_int64(pStmt, 0);
+    p->nWrite = sqlite3_column_int(pStmt, 1)==0;
+    pC->zResult = p->nWrite ? "cancelled" : "claimed";
+  }
+  claimqStmtDone(p, CQ_SQL_SESSION_BY_BATCH_ID, pStmt);
+}
+
+static void cqSessionCancelApply(CqOp *p, void *pCtx){
+  CqSessionCancel *pC = (CqSessionCancel*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_DELETE_ONE);
+  claimqBindInt(p, pStmt, 1, pC->iSeq);
+  claimqExec(p, CQ_SQL_SESSION_DELETE_ONE, pStmt);
+}
+
+static void cqSessionCancelForget(void *pCtx){
+  (void)pCtx;
+}
+
+static const char *cqSessionCancel(CqOp *p, const CqVal *pRef, int bForce){
+  static const CqTask task = {
+    cqSessionCancelLoad, cqSessionCancelApply, cqSessionCancelForget
+  };
+  CqSessionCancel c;
+  memset(&c, 0, sizeof(c));
+  (void)bForce;
+  c.batchId = pRef->t;
+  claimqRun(p, &task, &c);
+  return c.zResult;
+}
+
+/**************************************************************************
+** The verbs
+*/
+#define CQ_SV_BATCH_IDS 0
+static const CqArgDef cqSessionOpt[] = {
+  { "batch_ids", CQ_T_JSON, 0, 1<<CQ_COMPLETE, 0, 0, 0, 0, 0 },
+};
+
+typedef struct CqSessionVerb CqSessionVerb;
+struct CqSessionVerb {
+  CqVerb *pVerb;
+  CqIds ids;                      /* The claim's rows */
+  CqRows batch;                   /* Their batch ids, one column */
+};
+
+static void cqSessionMember(
+  CqOp *p, CqSessionVerb *pV, i64 iSeq, sqlite3_stmt *pStmt, int iCol
+){
+  CqCell *pCell;
+  claimqIdsAdd(p, &pV->ids, iSeq);
+  if( pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ){
+    pCell = claimqRowsAdd(p, &pV->batch);
+    if( pCell ) claimqCellColumn(p, &pV->batch, pCell, pStmt, iCol);
+  }
+}
+
+/*
+** Collect the rows of a claim of several.
+*/
+static void cqSessionMembers(CqOp *p, CqSessionVerb *pV, CqHold *pHold){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
+  claimqBindInt(p, pStmt, 1, pV->pVerb->iHead);
+  claimqBindText(p, pStmt, 2, pV->pVerb->claimId);
+  while( claimqStep(p, pStmt) ){
+    CqText token = claimqColumnText(p, pStmt, 1);
+    pHold->nRow++;
+    pHold->nToken += claimqTextEq(token, pV->pVerb->token);
+    cqSessionMember(p, pV, sqlite3_column_int64(pStmt, 0), pStmt, 2);
+  }
+  claimqStmtDone(p, CQ_SQL_SESSION_MEMBERS, pStmt);
+}
+
+/*
+** What does the claim hold?  Returns a CQ_HOLD_* verdict and raises claim_lost
+** unless it is OK, or the verb is release, for which that is no error.
+*/
+static int cqSessionHold(CqOp *p, CqSessionVerb *pV){
+  CqVerb *pVerb = pV->pVerb;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_HEAD);
+  CqHold hold;
+  CqText other = {0, 0};
+  int eVerdict;
+  memset(&hold, 0, sizeof(hold));
+  claimqBindInt(p, pStmt, 1, pVerb->iHead);
+  if( claimqStep(p, pStmt) ){
+    hold.bHead = 1;
+    hold.nSize = sqlite3_column_int64(pStmt, 2);
+    other = claimqColumnText(p, pStmt, 0);
+    if( claimqTextEq(other, pVerb->claimId) ){
+      if( hold.nSize>1 ){
+        cqSessionMembers(p, pV, &hold);
+      }else{
+        hold.nRow = 1;
+        hold.nToken = claimqTextEq(claimqColumnText(p, pStmt, 1),
+                                   pVerb->token);
+        cqSessionMember(p, pV, pVerb->iHead, pStmt, 3);
+      }
+    }
+  }
+  eVerdict = claimqHoldVerdict(&hold);
+  if( p->rc==SQLITE_OK
+   && !(pVerb->eVerb==CQ_RELEASE && eVerdict!=CQ_HOLD_TOKEN)
+  ){
+    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
+  }
+  claimqStmtDone(p, CQ_SQL_SESSION_HEAD, pStmt);
+  return eVerdict;
+}
+
+/*
+** 1 if the JSON array names batch id t.
+*/
+static int cqJsonNames(CqText json, CqText t){
+  CqJson r;
+  int e;
+  claimqJsonInit(&r, json);
+  while( (e = claimqJsonNext(&r))>CQ_JSON_END ){
+    if( e==CQ_JSON_STRING && claimqJsonEq(r.tok, t) ) return 1;
+  }
+  return 0;
+}
+
+/*
+** Option batch_ids of complete: exactly the claim's batches.
+*/
+static void cqSessionCheckIds(CqOp *p, CqSessionVerb *pV){
+  CqText json = pV->pVerb->aOpt[CQ_SV_BATCH_IDS].t;
+  CqJson r;
+  int e, n = 0, i, bOk;
+  if( p->rc ) return;
+  claimqJsonInit(&r, json);
+  bOk = claimqJsonNext(&r)==CQ_JSON_ARRAY;
+  while( bOk && (e = claimqJsonNext(&r))!=CQ_JSON_CLOSE ){
+    bOk = e==CQ_JSON_STRING;
+    n++;
+  }
+  if( !bOk || claimqJsonNext(&r)!=CQ_JSON_END ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "batch_ids must be a JSON array of strings");
+    return;
+  }
+  for(i=0; i<pV->batch.nRow && bOk; i++){
+    bOk = cqJsonNames(json, claimqCellGetText(claimqRow(&pV->batch, i)));
+  }
+  if( !bOk || n!=pV->ids.n ){
+    claimqFail(p, CQ_BAD_ARGUMENT,
+        "batch_ids must name exactly the %d batches of claim %.*s",
+        pV->ids.n, pV->pVerb->claimId.n, pV->pVerb->claimId.z);
+  }
+}
+
+static void cqSessionVerbLoad(CqOp *p, void *pCtx){
+  CqSessionVerb *pV = (CqSessionVerb*)pCtx;
+  int eVerdict = cqSessionHold(p, pV);
+  if( p->rc==SQLITE_OK && eVerdict==CQ_HOLD_OK ){
+    if( pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCheckIds(p, pV);
+    pV->pVerb->iResult = pV->ids.n;
+    p->nWrite = pV->pVerb->eVerb!=CQ_GUARD;
+  }else{
+    pV->pVerb->iResult = 0;
+  }
+}
+
+/*
+** release and retry: ?2 is the due time if a delay was given.
+*/
+static void cqSessionBack(CqOp *p, CqVerb *pVerb, sqlite3_stmt *pStmt){
+  if( pVerb->iDelay>=0 ){
+    claimqBindInt(p, pStmt, 2, claimqAddSat(claimqNow(p), pVerb->iDelay));
+  }
+}
+
+static void cqSessionVerbApply(CqOp *p, void *pCtx){
+  static const int aStmt[] = {
+    CQ_SQL_SESSION_RENEW, CQ_SQL_SESSION_DELETE, CQ_SQL_SESSION_RELEASE,
+    CQ_SQL_SESSION_RETRY, CQ_SQL_SESSION_REJECT
+  };
+  CqSessionVerb *pV = (CqSessionVerb*)pCtx;
+  CqVerb *pVerb = pV->pVerb;
+  int bOne = pVerb->eVerb==CQ_COMPLETE && pV->ids.n==1;
+  int eStmt = bOne ? CQ_SQL_SESSION_DELETE_ONE : aStmt[pVerb->eVerb];
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  if( bOne ) claimqBindInt(p, pStmt, 1, pV->ids.a[0]);
+  else claimqBindIds(p, pStmt, 1, &pV->ids);
+  switch( pVerb->eVerb ){
+    case CQ_RENEW:
+      pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
+      claimqBindInt(p, pStmt, 2, pVerb->iResult);
+      break;
+    case CQ_RELEASE:
+      cqSessionBack(p, pVerb, pStmt);
+      break;
+    case CQ_RETRY:
+      cqSessionBack(p, pVerb, pStmt);
+      claimqBindText(p, pStmt, 3, pVerb->reason);
+      pVerb->zResult = "retry";
+      break;
+    case CQ_REJECT:
+      claimqBindText(p, pStmt, 2, pVerb->reason);
+      claimqBindInt(p, pStmt, 3, claimqNow(p));
+      break;
+  }
+  claimqExec(p, eStmt, pStmt);
+}
+
+static void cqSessionVerbForget(void *pCtx){
+  CqSessionVerb *pV = (CqSessionVerb*)pCtx;
+  claimqIdsClear(&pV->ids);
+  claimqRowsClear(&pV->batch);
+}
+
+static void cqSessionVerbRun(CqOp *p, CqVerb *pVerb){
+  static const CqTask task = {
+    cqSessionVerbLoad, cqSessionVerbApply, cqSessionVerbForget
+  };
+  CqSessionVerb v;
+  memset(&v, 0, sizeof(v));
+  claimqRowsInit(&v.batch, 1);
+  v.pVerb = pVerb;
+  if( pVerb->eVerb==CQ_GUARD ){
+    cqSessionVerbLoad(p, &v);
+    pVerb->iResult = 1;
+  }else{
+    claimqRun(p, &task, &v);
+  }
+  cqSessionVerbForget(&v);
+}
+
+/**************************************************************************
+** The descriptor
+*/
+CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
+  static const CqTableDef aTable[] = {
+    { "claimq", CQ_S_COLS, "enqueue_seq", cqSessionArg,
+      sizeof(cqSessionArg)/sizeof(cqSessionArg[0]), 1, 1, cqSessionFill },
+    { "claimq_peek", CQ_S_COLS " previous_claim_id attempts", "enqueue_seq",
+      cqPeekArg, sizeof(cqPeekArg)/sizeof(cqPeekArg[0]), 0, 0, cqPeekFill },
+  };
+  static const CqFuncDef aFunc[] = {
+    { "claimq_enqueue", "(session, payload [, option, value]...)", 2, -1,
+      CQ_F_INSERT, cqEnqueueFunc },
+  };
+  static const CqDiscipline session = {
+    "session", "qwc", aTable, sizeof(aTable)/sizeof(aTable[0]),
+    cqSessionOpt, sizeof(cqSessionOpt)/sizeof(cqSessionOpt[0]),
+    aFunc, sizeof(aFunc)/sizeof(aFunc[0]), cqSessionVerbRun,
+    CQ_T_TEXT, cqSessionCancel
+  };
+  return &session;
+}

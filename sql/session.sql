@@ -1,0 +1,130 @@
+-- session.sql: the statements of ext/session.c.
+
+-- fragment: SESSION_ROW
+-- The columns of a candidate, in the order of CQ_S_* in session.c.
+enqueue_seq, batch_id, session_id, source_key, work_class, delivery_policy,
+slot_policy, merge_key, payload, enqueued_at_ms,
+ifnull(available_at_ms, enqueued_at_ms), fencing_token, claim_id, attempts
+
+-- fragment: SESSION_NOW
+-- Claimable at ?2: what an index cannot know, because time may go back.
+ifnull(available_at_ms, enqueued_at_ms)<=?2
+AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
+
+-- name: SESSION_READY
+-- Ready rows of session ?1 at time ?2, in order.
+SELECT {{SESSION_ROW}}
+FROM main.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=?1 AND due=-1 AND {{SESSION_NOW}}
+ORDER BY enqueue_seq
+
+-- name: SESSION_DUE
+-- Rows of session ?1 that became claimable by ?2 and were not promoted yet.
+SELECT enqueue_seq
+FROM main.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=?1 AND due BETWEEN 0 AND ?2
+ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_READY
+-- As SESSION_READY for all sessions, to find the head's session: the columns
+-- of SESSION_ROW as far as that needs them.
+SELECT enqueue_seq, batch_id, session_id, NULL, work_class, delivery_policy,
+  slot_policy, merge_key
+FROM main.claimq_batch INDEXED BY claimq_batch_by_due
+WHERE due=-1 AND {{SESSION_NOW}}
+ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_DUE
+SELECT enqueue_seq
+FROM main.claimq_batch INDEXED BY claimq_batch_by_due
+WHERE due BETWEEN 0 AND ?2
+ORDER BY enqueue_seq
+
+-- name: SESSION_BY_SEQ
+SELECT {{SESSION_ROW}} FROM main.claimq_batch WHERE enqueue_seq=?1
+
+-- fragment: SESSION_STAMP_SET
+claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
+claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, claim_head=?9,
+fencing_token=fencing_token+(fencing_token<9223372036854775807),
+attempts=attempts+1, promoted=0
+
+-- name: SESSION_STAMP_ONE
+UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?1
+
+-- name: SESSION_STAMP
+UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}}
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+
+-- name: SESSION_PROMOTE
+-- Upkeep: at most ?3 rows of session ?1 that are due at ?2.
+UPDATE main.claimq_batch SET promoted=1
+WHERE enqueue_seq IN (
+  SELECT enqueue_seq
+  FROM main.claimq_batch INDEXED BY claimq_batch_by_session
+  WHERE session_id=?1 AND due BETWEEN 0 AND ?2 LIMIT ?3)
+
+-- name: SESSION_ANY_PROMOTE
+UPDATE main.claimq_batch SET promoted=1
+WHERE enqueue_seq IN (
+  SELECT enqueue_seq
+  FROM main.claimq_batch INDEXED BY claimq_batch_by_due
+  WHERE due BETWEEN 0 AND ?2 LIMIT ?3)
+
+-- name: SESSION_INSERT
+INSERT INTO main.claimq_batch(session_id, payload, source_key, work_class,
+  delivery_policy, slot_policy, merge_key, enqueued_at_ms, available_at_ms)
+VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)
+
+-- name: SESSION_BY_KEY
+SELECT batch_id FROM main.claimq_batch WHERE session_id=?1 AND source_key=?2
+
+-- name: SESSION_BY_BATCH_ID
+SELECT enqueue_seq, claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>?2
+FROM main.claimq_batch
+WHERE substr(batch_id,5,12)=substr(?1,5,12) AND batch_id=?1
+
+-- name: SESSION_HEAD
+-- Whose is the head row of a claim?
+SELECT claim_id, lease_token, claim_size, batch_id
+FROM main.claimq_batch WHERE enqueue_seq=?1
+
+-- name: SESSION_MEMBERS
+-- All rows of a claim of several rows: head ?1, claim id ?2.
+SELECT enqueue_seq, lease_token, batch_id
+FROM main.claimq_batch INDEXED BY claimq_batch_by_claim
+WHERE claim_head=?1 AND claim_size>1 AND claim_id=?2
+ORDER BY enqueue_seq
+
+-- name: SESSION_DELETE_ONE
+DELETE FROM main.claimq_batch WHERE enqueue_seq=?1
+
+-- name: SESSION_DELETE
+DELETE FROM main.claimq_batch
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+
+-- name: SESSION_RENEW
+UPDATE main.claimq_batch SET expires_at_ms=?2, promoted=0
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+
+-- fragment: CLAIM_NONE
+claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
+claim_size=NULL, claim_head=NULL, claimed_at_ms=NULL, expires_at_ms=NULL
+
+-- name: SESSION_RELEASE
+-- Give back: as if never claimed.  ?2: a later due time, or NULL.
+UPDATE main.claimq_batch SET {{CLAIM_NONE}},
+  attempts=max(0, attempts-1), available_at_ms=ifnull(?2, available_at_ms),
+  promoted=(?2 IS NULL)
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+
+-- name: SESSION_RETRY
+UPDATE main.claimq_batch SET {{CLAIM_NONE}},
+  last_error=?3, available_at_ms=ifnull(?2, available_at_ms),
+  promoted=(?2 IS NULL)
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+
+-- name: SESSION_REJECT
+-- The trigger claimq_batch_reject moves the rows to the dead letters.
+UPDATE main.claimq_batch SET last_error=?2, rejected_at_ms=?3
+WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))

@@ -1,0 +1,422 @@
+# tester.tcl: the test harness.
+#
+# A test file is a Tcl script that loads this one, says what should be true,
+# and ends with finish_test:
+#
+#     # group: smoke
+#     source [file join [file dirname [info script]] .. tcl tester.tcl]
+#
+#     init_db
+#     do_execsql_test 1.1 {
+#       SELECT claimq_enqueue('s', 'hello', 'now_ms', 5) LIKE 'qwb:%';
+#       SELECT payload FROM claimq('s', 'worker-a');
+#     } {1 hello}
+#     do_catchsql_test 1.2 {
+#       SELECT claimq_enqueue()
+#     } {1 {claimq: bad_argument: ...}}
+#     finish_test
+#
+# Run one file with `tclsh test/NAME.test` (after `make all build/cqtest.so`),
+# all of them with `make smoke` or `make test`.  The comment `# group:` in the
+# first 20 lines says when a file runs: smoke (functional; the default; also in
+# make test, there on claimq.so and on the amalgamation), test (make test
+# only), soak (make soak only).
+#
+# A file runs in a private empty directory, so the database is just "test.db".
+# The verbs are those of SQLite's own tester.tcl wherever it has one.
+#
+# DATABASES
+#   open_db ?FILE? ?HANDLE?   open FILE (test.db) as HANDLE (db) and load the
+#                             extension; $env(CLAIMQ_SO) says which .so
+#   open_plain ?FILE? ?HANDLE?   the same without the extension
+#   close_db ?HANDLE?         close it; an answer other than SQLITE_OK fails
+#   reset_db                  close everything, delete test.db, open_db
+#   init_db                   reset_db, then SELECT claimq_init()
+#   Any handle but `db` must be closed by the test: finish_test complains.
+#
+# TESTS (a NAME that begins with a digit gets the file's name in front)
+#   do_test NAME SCRIPT EXPECTED        the script's result is EXPECTED
+#   do_execsql_test ?-db H? NAME SQL ?EXPECTED?    all values, as one list
+#   do_catchsql_test ?-db H? NAME SQL EXPECTED     {0 LIST} or {1 MESSAGE}
+#   do_error_test ?-db H? NAME SQL CODE MESSAGE    CODE as 1 or SQLITE_BUSY
+#   do_eqp_test NAME SQL EXPECTED       the detail lines of the query plan
+#   integrity_check NAME ?HANDLE?
+#   EXPECTED may be /REGEXP/ or ~/REGEXP/ (must not match); $variables in SQL
+#   are bound as the sqlite3 Tcl command does it.  do_eqp_test also takes
+#   *GLOB*, compared with the lines joined by blanks.
+#   execsql SQL ?H?  catchsql SQL ?H?  eqp SQL ?H?   the same, as commands
+#   db_content ?FILE?         all rows of all tables, typed, as one text
+#   skip_test WHAT WHY        prints SKIPPED WHAT: WHY, and is counted
+#   finish_test               must be the last command of a file
+#
+# TIME
+#   at_time MS                from now on the clock of SQLite says MS
+#   at_time MS SCRIPT         the same while SCRIPT runs
+#   at_time real              back to the real clock
+#
+# PROCESSES (workers.tcl): real ones, in the same directory
+#   with_workers N ?-vars {NAME VALUE ...}? ?-timeout S? SCRIPT
+#     Runs SCRIPT in N tclsh at once (they start together) and returns a list
+#     of N dicts {me I rc RC out LINES}.  In SCRIPT: $me is 0..N-1, $nworker
+#     is N, open_db and all of this file work, `emit A B ...` prints one line
+#     (a Tcl list).  RC is 0, or the exit code, or SIGKILL and the like; an
+#     error in SCRIPT is RC 1 with the message as last line.
+#   worker_start SCRIPT ?-vars L? ?-me I? ?-n N?     -> handle (not yet going)
+#   worker_go H               let it run
+#   worker_line H             its next line of output; raises at its end
+#   worker_signal H SIGNAL    KILL, STOP, CONT, TERM ...
+#   worker_wait H ?S?         -> {me I rc RC out LINES}, at most S seconds (60)
+#
+# FAULTS (faultsim.tcl): each runs the body again and again, with the fault at
+# the 1st, 2nd, 3rd ... place where it can strike, until it strikes no more.
+#   do_faultsim_test NAME ?-faults LIST? ?-setup S? ?-prep S? -body S ?-test S?
+#     -setup  runs once, on a database with claimq_init(); its test.db is
+#             restored and opened as `db` before every trial
+#     -prep   runs before every trial, without faults (to warm up, say)
+#     -body   runs with the fault armed; its result is looked at
+#     -test   runs after it, without faults; sees $testrc (0 or 1),
+#             $testresult, $testnfail (0: the fault did not strike) and
+#             usually calls `faultsim_test_result {0 A} {1 B} ...`: the
+#             outcome must be one of these, or the usual error of the fault.
+#             Default: what the body gives without faults, or that error.
+#     All scripts run at global level.
+#     LIST (also globs, oom-*), default all but api-*:
+#       oom-transient oom-persistent      the allocator
+#       ioerr-transient ioerr-persistent full busy-transient busy-persistent
+#                                         the file system
+#       interrupt                         sqlite3_interrupt() at the n-th step
+#       abort                             progress handler stops one statement
+#       auth                              the n-th question to the authorizer
+#       api-transient api-persistent      the n-th call of a fallible routine
+#                                         by the extension
+#     To test loading: -prep {open_plain} -body {cq_load db $claimq_so}, or
+#     cq_api_load for the api faults, and a -test that allows SQLite's own
+#     words, {1 /error during initialization.*/}.
+#   do_atomic_test NAME ?-faults L? ?-contexts L? ?-setup S? ?-prep S? -sql SQL
+#     All or nothing, by content: a trial that fails must leave every row as
+#     it was, one that succeeds must leave exactly what the fault-free run
+#     leaves; the database must be sound, and the connection must not be left
+#     in a transaction.  CONTEXTS, default all: autocommit, begin, savepoint
+#     (both with a row of the user's own written before), deferred (just
+#     BEGIN), insert (INSERT INTO a table of main SQL; only if SQL returns
+#     columns).  -body SCRIPT instead of -sql for what needs several statements
+#     (without context insert).  FAULTS, default all.  -either FAULTS: these
+#     may also report an error after all of the work is done (faultsim.tcl
+#     says why); default interrupt and abort.
+#     The clock stands still at 1000000 unless the test set it.
+#   do_crash_test NAME ?-journal {delete wal}? -setup S -body S -check S
+#     Runs body in a forked process that dies at its n-th write, sync,
+#     truncate or delete, for every n.  Body opens the database itself, and
+#     says `ack VALUE` when something is promised.  Check runs afterwards on
+#     `db` with $acks (list) and $crashed (0 or 1), raises if not satisfied;
+#     integrity_check is done for you.
+#   The raw switches are the cq_* commands of test/cqtest.c, described there.
+
+if {[info exists T(root)]} return
+
+set T(root)   [file normalize [file join [file dirname [info script]] ..]]
+set T(npass)  0
+set T(nfail)  0
+set T(nskip)  0
+set T(opened) {}                   ;# handles, in the order they were opened
+set T(name)   [file rootname [file tail $argv0]]
+set testdir   $T(root)/test
+
+proc env_path {name default} {
+  return [file normalize [expr {
+    [info exists ::env($name)] ? $::env($name) : $default
+  }]]
+}
+set claimq_so [env_path CLAIMQ_SO $T(root)/claimq.so]
+set cqtest_so [env_path CQTEST_SO $T(root)/build/cqtest.so]
+
+# Before the sqlite3 package, and -global: see test/cqtest.c.
+load -global $cqtest_so Cqtest
+package require sqlite3
+
+#--------------------------------------------------------------------------
+# Counting and reporting.  Silent when all is well; VERBOSE=1 shows each test.
+
+proc test_name {name} {
+  return [expr {[string is digit -strict [string index $name 0]]
+    ? "$::T(name)-$name" : $name}]
+}
+
+proc pass_test {name} {
+  incr ::T(npass)
+  if {[info exists ::env(VERBOSE)]} {puts "ok $name"}
+}
+
+proc fail_test {name why} {
+  incr ::T(nfail)
+  puts "FAILED $name"
+  puts "  [string map {\n "\n  "} $why]"
+  flush stdout
+}
+
+proc skip_test {what why} {
+  incr ::T(nskip)
+  puts "SKIPPED $what: $why"
+}
+
+# Does a result fit what a test expects (a value, /REGEXP/ or ~/REGEXP/)?
+proc test_matches {expected got} {
+  if {[regexp {^(~?)/(.*)/$} $expected -> not re]} {
+    return [expr {[regexp -- $re $got] == ($not eq "")}]
+  }
+  return [expr {$expected eq $got}]
+}
+
+proc check_result {name expected got} {
+  if {[test_matches $expected $got]} {
+    pass_test $name
+  } else {
+    fail_test $name "expected: $expected\ngot:      $got"
+  }
+}
+
+# A list as Tcl itself would write it; patterns are left alone.
+proc normal_list {expected} {
+  if {[regexp {^~?/.*/$} $expected]} {return $expected}
+  return [list {*}$expected]
+}
+
+#--------------------------------------------------------------------------
+# Databases
+
+proc open_plain {{file test.db} {handle db}} {
+  if {$handle in $::T(opened)} {close_db $handle}
+  sqlite3 ::$handle $file
+  lappend ::T(opened) $handle
+  return $handle
+}
+
+proc open_db {{file test.db} {handle db}} {
+  open_plain $file $handle
+  if {[catch {cq_load $handle $::claimq_so} msg]} {
+    close_db $handle
+    error $msg
+  }
+  return $handle
+}
+
+proc close_db {{handle db}} {
+  set refused [cq_close_errors]
+  ::$handle close
+  set ::T(opened) [lsearch -all -inline -not -exact $::T(opened) $handle]
+  if {[cq_close_errors] > $refused} {
+    fail_test "$::T(name)-close" "sqlite3_close($handle) was refused"
+  }
+}
+
+proc close_all {} {
+  foreach handle $::T(opened) {close_db $handle}
+}
+
+proc delete_db {{file test.db}} {
+  foreach suffix {"" -journal -wal -shm} {file delete -force $file$suffix}
+}
+
+proc reset_db {} {
+  close_all
+  delete_db
+  open_db
+}
+
+proc init_db {} {
+  reset_db
+  db eval {SELECT claimq_init()}
+  return
+}
+
+# All rows of all tables, with their types, as text: two databases have the
+# same content if and only if it is equal.  Read by a connection of its own,
+# which sees only what was committed, and which does not have the extension.
+proc db_content {{file test.db}} {
+  sqlite3 ::cq_content $file -readonly 1
+  set code [catch {
+    set out {}
+    ::cq_content eval {
+      SELECT name, sql FROM sqlite_schema ORDER BY rowid
+    } {
+      lappend out "$name $sql"
+      if {[regexp -nocase {^CREATE TABLE} $sql]} {
+        lappend out {*}[table_content $name]
+      }
+    }
+    join $out \n
+  } result options]
+  ::cq_content close
+  return -options $options $result
+}
+
+proc table_content {table} {
+  set cols {}
+  ::cq_content eval {SELECT name FROM pragma_table_xinfo($table)} {
+    lappend cols "quote(\"$name\")"
+  }
+  return [::cq_content eval "
+    SELECT '  ' || [join $cols { || ',' || }] FROM \"$table\" ORDER BY 1
+  "]
+}
+
+#--------------------------------------------------------------------------
+# SQL.  uplevel, so that $variables in SQL are those of the caller.
+
+proc execsql {sql {handle db}} {
+  return [uplevel 1 [list ::$handle eval $sql]]
+}
+
+proc catchsql {sql {handle db}} {
+  set code [catch {uplevel 1 [list ::$handle eval $sql]} result]
+  return [list $code $result]
+}
+
+proc eqp {sql {handle db}} {
+  set out {}
+  ::$handle eval "EXPLAIN QUERY PLAN $sql" row {lappend out $row(detail)}
+  return $out
+}
+
+#--------------------------------------------------------------------------
+# Tests
+
+# Names the calling test's handle: removes "-db HANDLE" from the arguments.
+proc take_db {argsVar} {
+  upvar 1 $argsVar args
+  if {[lindex $args 0] ne "-db"} {return db}
+  set args [lassign $args - handle]
+  return $handle
+}
+
+proc do_test {name script expected} {
+  set name [test_name $name]
+  if {[catch {uplevel 1 $script} got]} {
+    fail_test $name "expected: $expected\nerror:    $got"
+  } else {
+    check_result $name $expected $got
+  }
+}
+
+proc do_execsql_test {args} {
+  set handle [take_db args]
+  lassign $args name sql expected
+  uplevel 1 [list do_test $name [list execsql $sql $handle] \
+    [normal_list $expected]]
+}
+
+proc do_catchsql_test {args} {
+  set handle [take_db args]
+  lassign $args name sql expected
+  uplevel 1 [list do_test $name [list catchsql $sql $handle] \
+    [normal_list $expected]]
+}
+
+# An error by message and by code (a number or a name).
+proc do_error_test {args} {
+  set handle [take_db args]
+  lassign $args name sql code message
+  array set number {
+    SQLITE_ERROR 1 SQLITE_BUSY 5 SQLITE_LOCKED 6 SQLITE_NOMEM 7
+    SQLITE_READONLY 8 SQLITE_INTERRUPT 9 SQLITE_IOERR 10 SQLITE_CORRUPT 11
+    SQLITE_FULL 13 SQLITE_CANTOPEN 14 SQLITE_SCHEMA 17 SQLITE_TOOBIG 18
+    SQLITE_CONSTRAINT 19 SQLITE_MISMATCH 20 SQLITE_MISUSE 21 SQLITE_AUTH 23
+  }
+  if {[info exists number($code)]} {set code $number($code)}
+  set got [uplevel 1 [list catchsql $sql $handle]]
+  set gotcode [expr {[::$handle errorcode] & 255}]
+  if {$gotcode == $code && [test_matches $message [lindex $got 1]]} {
+    pass_test [test_name $name]
+  } else {
+    fail_test [test_name $name] "expected: code $code, $message\
+      \ngot:      code $gotcode, $got"
+  }
+}
+
+# The lines of the plan in order, or a *GLOB* over all of them.
+proc do_eqp_test {name sql expected} {
+  set got [eqp $sql]
+  if {[string match {\**\*} $expected]
+      && [string match $expected [join $got]]} {
+    pass_test [test_name $name]
+  } else {
+    check_result [test_name $name] [normal_list $expected] $got
+  }
+}
+
+proc integrity_check {name {handle db}} {
+  check_result [test_name $name] ok [::$handle eval {PRAGMA integrity_check}]
+}
+
+#--------------------------------------------------------------------------
+# Time
+
+set T(clock) real
+proc at_time {ms args} {
+  set before $::T(clock)
+  cq_clock $ms
+  set ::T(clock) $ms
+  if {[llength $args] == 0} return
+  set code [catch {uplevel 1 [lindex $args 0]} result options]
+  at_time $before
+  return -options $options $result
+}
+
+#--------------------------------------------------------------------------
+# Beginning and end
+
+# What SQLite itself keeps for good must not look like a leak.
+proc memory_baseline {} {
+  open_plain :memory:
+  db eval {SELECT julianday('now')}
+  close_db
+  set ::T(memory) [cq_malloc_count]
+}
+
+# What was left behind, as a message; empty if nothing.
+proc left_behind {} {
+  set out {}
+  if {[cq_open_files] > 0} {
+    lappend out "[cq_open_files] files are still open"
+  }
+  lassign [cq_malloc_count] n bytes
+  lassign $::T(memory) n0 bytes0
+  if {$n != $n0} {
+    lappend out "leaked [expr {$n-$n0}] allocations,\
+      [expr {$bytes-$bytes0}] bytes"
+  }
+  return [join $out \n]
+}
+
+proc finish_test {} {
+  foreach fault {oom io api interrupt abort auth crash} {cq_fault $fault 0}
+  at_time real
+  set why {}
+  foreach handle $::T(opened) {
+    if {$handle ne "db"} {lappend why "database $handle was not closed"}
+  }
+  close_all
+  lappend why {*}[split [left_behind] \n]
+  if {[llength $why]} {
+    fail_test $::T(name)-finish [join $why \n]
+  } else {
+    pass_test $::T(name)-finish
+  }
+  cd $::T(root)
+  file delete -force $::T(tmp)
+  set line "$::T(npass) passed, $::T(nfail) failed"
+  if {$::T(nskip)} {append line ", $::T(nskip) skipped"}
+  puts $line
+  exit [expr {$::T(nfail) > 0}]
+}
+
+source $T(root)/tcl/workers.tcl
+source $T(root)/tcl/faultsim.tcl
+
+# A worker (workers.tcl) shares the directory of the test that started it.
+if {![info exists cq_worker]} {
+  set T(tmp) $T(root)/build/tmp/$T(name)-[pid]
+  file mkdir $T(tmp)
+  cd $T(tmp)
+}
+memory_baseline

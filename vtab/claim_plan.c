@@ -1,0 +1,114 @@
+/*
+** claim_plan.c: from the constraints of a WHERE clause to a plan and back.
+**
+** SQLite shows a virtual table the terms of the WHERE clause and asks how it
+** would use them.  For a claim table only one way is right:
+**
+**     FROM claimq('s1','w1') LIMIT 5
+**     FROM claimq WHERE session='s1' AND owner='w1' LIMIT 5
+**
+**   *  equality with a hidden column is an argument;
+**   *  a comparison with a result column would throw claimed rows away.  If it
+**      is with another table of a join, SQLite can evaluate the join in the
+**      other order: RETRY.  If it is with a literal: FILTER.
+**   *  LIMIT is honoured when nothing else stands between the table and the
+**      caller; if SQLite must sort first, rows would be cut off: LIMIT.
+**
+** The plan travels from xBestIndex to xFilter in idxStr, one letter for each
+** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET.
+**
+** Pure: nothing of SQLite is included here.
+*/
+#include "claimq_core.h"
+
+/*
+** The argument that column iCol stands for, or -1.  A result column that has
+** the name of an argument (partition, source, scope) stands for it.
+*/
+static int cqPlanArg(const CqShape *pShape, int iCol){
+  int i;
+  for(i=0; i<pShape->nArg; i++){
+    if( pShape->aiCol[i]==iCol || pShape->aiAlias[i]==iCol ) return i;
+  }
+  return -1;
+}
+
+static void cqPlanUse(CqPlan *pPlan, int iTerm, char c){
+  pPlan->aiTerm[pPlan->nTerm] = iTerm;
+  pPlan->zPlan[pPlan->nTerm++] = c;
+  pPlan->zPlan[pPlan->nTerm] = 0;
+}
+
+/*
+** A term on a result column.
+*/
+static int cqPlanResult(const CqTerm *pTerm, int iTerm, CqPlan *pPlan){
+  if( !pTerm->bUsable ) return CQ_PLAN_OK;
+  pPlan->iBad = iTerm;
+  return pTerm->bConst ? CQ_PLAN_FILTER : CQ_PLAN_RETRY;
+}
+
+/*
+** A term on argument iArg.  *pmSeen has a bit for each argument that some term
+** names, usable or not; *pmUsed for those that are used.
+*/
+static int cqPlanArgument(
+  const CqTerm *pTerm, int iTerm, int iArg, u32 *pmSeen, u32 *pmUsed,
+  CqPlan *pPlan
+){
+  pPlan->iBad = iArg;
+  if( pTerm->eOp!=CQ_OP_EQ ) return CQ_PLAN_ARG_OP;
+  *pmSeen |= (u32)1<<iArg;
+  if( !pTerm->bUsable ) return CQ_PLAN_OK;
+  if( *pmUsed & ((u32)1<<iArg) ) return CQ_PLAN_TWICE;
+  *pmUsed |= (u32)1<<iArg;
+  cqPlanUse(pPlan, iTerm, (char)('a'+iArg));
+  return CQ_PLAN_OK;
+}
+
+/*
+** LIMIT and OFFSET, once the other terms are placed.
+*/
+static int cqPlanLimit(
+  const CqTerm *aTerm, int nTerm, int bOrder, CqPlan *pPlan
+){
+  int i;
+  for(i=0; i<nTerm; i++){
+    if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ){
+      if( bOrder || !aTerm[i].bUsable ) return CQ_PLAN_LIMIT;
+      cqPlanUse(pPlan, i, aTerm[i].eOp==CQ_OP_LIMIT ? 'L' : 'O');
+    }
+  }
+  return CQ_PLAN_OK;
+}
+
+CQ_PRIV int claimqPlan(
+  const CqShape *pShape, const CqTerm *aTerm, int nTerm, int bOrder,
+  CqPlan *pPlan
+){
+  u32 mSeen = 0, mUsed = 0, mMissing;
+  int i, e = CQ_PLAN_OK;
+  memset(pPlan, 0, sizeof(*pPlan));
+  for(i=0; i<nTerm && e==CQ_PLAN_OK; i++){
+    int iArg;
+    if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ) continue;
+    iArg = cqPlanArg(pShape, aTerm[i].iCol);
+    e = iArg<0 ? cqPlanResult(&aTerm[i], i, pPlan)
+               : cqPlanArgument(&aTerm[i], i, iArg, &mSeen, &mUsed, pPlan);
+  }
+  if( e ) return e;
+  mMissing = pShape->mRequired & ~mSeen;
+  if( mMissing ){
+    for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
+    pPlan->iBad = i;
+    return CQ_PLAN_MISSING;
+  }
+  if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
+  return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);
+}
+
+CQ_PRIV int claimqPlanArgv(const char *zPlan, int i){
+  if( zPlan[i]=='L' ) return CQ_PLAN_ARGV_LIMIT;
+  if( zPlan[i]=='O' ) return CQ_PLAN_ARGV_OFFSET;
+  return zPlan[i]-'a';
+}

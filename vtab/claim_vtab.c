@@ -1,0 +1,586 @@
+/*
+** claim_vtab.c: the one claim module.
+**
+** All claim tables are instances of this module; what differs is in their
+** CqTableDef.  The methods are thin:
+**
+**   xConnect    declares result columns, then the arguments as hidden columns
+**   xBestIndex  asks claim_plan.c and words its refusals
+**   xFilter     reads the arguments and calls the discipline, which claims;
+**               with equal arguments it replays
+**   xColumn     copies from the buffered rows
+**
+** No plan may claim twice.  SQLite runs xFilter as often as it likes (once for
+** each row of an outer table, say), so a cursor remembers the arguments it
+** claimed for and replays its rows when they are equal.  A correlated subquery
+** even gets a new cursor each time in older versions of SQLite: there xOpen of
+** the new one is followed at once by xClose of the old one, before any xFilter,
+** and xClose hands the rows over.
+**
+** The tables live in the temp schema, because a SELECT from an eponymous
+** table opens a read transaction on main first and the claim could then not
+** wait for the lock.  If they could not be created when the extension was
+** loaded, the eponymous tables of the same names serve, and the first claim
+** through one in autocommit creates them and starts over.
+*/
+#include "claimq_int.h"
+
+typedef struct CqModule CqModule; /* Client data of one registered module */
+struct CqModule {
+  CqConn *pConn;
+  const CqTableDef *pDef;
+};
+
+typedef struct CqCursor CqCursor;
+typedef struct CqVtab CqVtab;
+struct CqVtab {
+  sqlite3_vtab base;
+  CqConn *pConn;
+  const CqTableDef *pDef;
+  u8 bTemp;                       /* In the temp schema; else eponymous */
+  int nCol;                       /* Result columns; the arguments follow */
+  int aiCol[CQ_MAX_ARG];          /* Column of each argument */
+  int aiAlias[CQ_MAX_ARG];        /* Result column of the same name, or -1 */
+  CqCursor *pFresh;               /* Opened last and not yet filtered */
+};
+
+struct CqCursor {
+  sqlite3_vtab_cursor base;
+  CqRows rows;
+  int iRow;
+  u8 bFilled;                     /* rows are the answer for apVal */
+  char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
+  int nVal;
+  sqlite3_value *apVal[CQ_PLAN_MAX];  /* Copies of argv[] */
+};
+
+/**************************************************************************
+** Connecting
+*/
+
+/*
+** The result column that has the name zName, or -1.  zCols is a list of names
+** separated by blanks.
+*/
+static int cqColumnFind(const char *zCols, const char *zName, int nName){
+  int iCol = 0;
+  const char *z = zCols;
+  while( *z ){
+    int n = (int)strcspn(z, " ");
+    if( n==nName && memcmp(z, zName, (size_t)n)==0 ) return iCol;
+    z += n;
+    while( *z==' ' ) z++;
+    iCol++;
+  }
+  return -1;
+}
+
+static int cqColumnCount(const char *zCols){
+  int n = 0;
+  const char *z = zCols;
+  while( *z ){
+    z += strcspn(z, " ");
+    while( *z==' ' ) z++;
+    n++;
+  }
+}
+
+/*
+** Declare the table to SQLite: the result columns, then the arguments.  An
+** argument with the name of a result column gets an underscore: it can be
+** given by position, or by name through the result column.
+*/
+static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
+  char *zList = sqlite3_mprintf("");
+  char *zSql;
+  int i, rc = SQLITE_NOMEM;
+  while( *zCols && zList ){
+    int n = (int)strcspn(zCols, " ");
+    zList = sqlite3_mprintf("%z\"%.*s\",", zList, n, zCols);
+    zCols += n + (zCols[n]==' ');
+  }
+  for(i=0; zList && i<p->pDef->nArg; i++){
+    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN%s", zList,
+        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "",
+        i+1<p->pDef->nArg ? "," : "");
+  }
+  if( zList==0 ) return SQLITE_NOMEM;
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_DECLARE].zSql, zList);
+  if( zSql ) rc = sqlite3_declare_vtab(db, zSql);
+  sqlite3_free(zSql);
+  sqlite3_free(zList);
+  return rc;
+}
+
+static int cqVtabDisconnect(sqlite3_vtab *pVtab){
+  CqVtab *p = (CqVtab*)pVtab;
+  claimqConnUnref(p->pConn);
+  sqlite3_free(p);
+  return SQLITE_OK;
+}
+
+static int cqVtabConnect(
+  sqlite3 *db, void *pAux, int argc, const char *const *argv,
+  sqlite3_vtab **ppVtab, char **pzErr
+){
+  CqModule *pModule = (CqModule*)pAux;
+  const CqTableDef *pDef = pModule->pDef;
+  CqVtab *p = sqlite3_malloc(sizeof(*p));
+  char *zCols;
+  int i, rc = SQLITE_NOMEM;
+  (void)pzErr;
+  if( p==0 ) return SQLITE_NOMEM;
+  memset(p, 0, sizeof(*p));
+  p->pConn = pModule->pConn;
+  claimqConnRef(p->pConn);
+  p->pDef = pDef;
+  p->bTemp = argc>1 && sqlite3_stricmp(argv[1], "temp")==0;
+  zCols = sqlite3_mprintf("%s%s", pDef->zCols,
+                          pDef->bClaimCols ? " " CQ_CLAIM_COLS : "");
+  if( zCols ){
+    p->nCol = cqColumnCount(zCols);
+    for(i=0; i<pDef->nArg; i++){
+      const char *zName = pDef->aArg[i].zName;
+      p->aiCol[i] = p->nCol + i;
+      p->aiAlias[i] = cqColumnFind(zCols, zName, (int)strlen(zName));
+    }
+    rc = cqVtabDeclare(db, p, zCols);
+    sqlite3_free(zCols);
+  }
+  if( rc==SQLITE_OK ) rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  if( rc ){
+    cqVtabDisconnect(&p->base);
+    return rc;
+  }
+  *ppVtab = &p->base;
+  return SQLITE_OK;
+}
+
+/**************************************************************************
+** Planning
+*/
+
+/*
+** 1 if ORDER BY term i of pInfo is the i-th column that the table delivers
+** its rows by.
+*/
+static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
+  const char *z = p->pDef->zOrder;
+  int j, n, bDesc;
+  for(j=0; j<i && *z; j++){
+    z += strcspn(z, " ");
+    while( *z==' ' ) z++;
+  }
+  bDesc = *z=='-';
+  z += bDesc;
+  n = (int)strcspn(z, " ");
+  return n>0
+      && cqColumnFind(p->pDef->zCols, z, n)==pInfo->aOrderBy[i].iColumn
+      && pInfo->aOrderBy[i].desc==bDesc;
+}
+
+static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
+  int i;
+  for(i=0; i<pInfo->nOrderBy; i++){
+    if( !cqOrderTerm(p, pInfo, i) ) return 0;
+  }
+  return 1;
+}
+
+/*
+** Translate the constraints for claim_plan.c.  aTerm has room for all.  A table
+** that only looks has nothing to lose: SQLite may filter and limit its rows.
+*/
+static void cqVtabTerms(
+  const CqVtab *p, sqlite3_index_info *pInfo, CqTerm *aTerm
+){
+  int i;
+  for(i=0; i<pInfo->nConstraint; i++){
+    int op = pInfo->aConstraint[i].op;
+    sqlite3_value *pRhs = 0;
+    aTerm[i].iCol = pInfo->aConstraint[i].iColumn;
+    aTerm[i].bUsable = pInfo->aConstraint[i].usable!=0;
+    aTerm[i].bConst = op!=SQLITE_INDEX_CONSTRAINT_LIMIT
+        && op!=SQLITE_INDEX_CONSTRAINT_OFFSET
+        && sqlite3_vtab_rhs_value(pInfo, i, &pRhs)==SQLITE_OK;
+    switch( op ){
+      case SQLITE_INDEX_CONSTRAINT_EQ:
+      case SQLITE_INDEX_CONSTRAINT_IS:
+      case SQLITE_INDEX_CONSTRAINT_ISNULL: aTerm[i].eOp = CQ_OP_EQ;     break;
+      case SQLITE_INDEX_CONSTRAINT_LIMIT:  aTerm[i].eOp = CQ_OP_LIMIT;  break;
+      case SQLITE_INDEX_CONSTRAINT_OFFSET: aTerm[i].eOp = CQ_OP_OFFSET; break;
+      default:                             aTerm[i].eOp = CQ_OP_OTHER;  break;
+    }
+    if( !p->pDef->bWrites && (aTerm[i].iCol<p->nCol
+         || aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET) ){
+      aTerm[i].bUsable = 0;
+      aTerm[i].eOp = CQ_OP_OTHER;
+      aTerm[i].iCol = -1;
+    }
+  }
+  return n;
+}
+
+/*
+** Word a refusal of claim_plan.c.
+*/
+static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
+  const CqTableDef *pDef = p->pDef;
+  switch( ePlan ){
+    case CQ_PLAN_MISSING:
+      claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required: FROM %s(%s, ...)",
+          pDef->aArg[iBad].zName, pDef->zName, pDef->aArg[0].zName);
+      break;
+    case CQ_PLAN_TWICE:
+      claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is given twice",
+          pDef->aArg[iBad].zName);
+      break;
+    case CQ_PLAN_ARG_OP:
+      claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is an argument of %s and takes "
+          "= only", pDef->aArg[iBad].zName, pDef->zName);
+      break;
+    case CQ_PLAN_FILTER:
+      claimqFail(pOp, CQ_UNSAFE_PLAN, "a filter on a result column of %s would "
+          "throw claimed rows away: filter after the claim", pDef->zName);
+      break;
+    default:
+      claimqFail(pOp, CQ_UNSAFE_PLAN, "this LIMIT would throw rows away that "
+          "%s has claimed: use it without OFFSET and without an ORDER BY of "
+          "your own, or give a maximum", pDef->zName);
+  }
+}
+
+/*
+** Write the plan where SQLite wants it.
+*/
+static int cqVtabAccept(
+  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan
+){
+  int i;
+  pInfo->idxStr = sqlite3_mprintf("%s", pPlan->zPlan);
+  if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
+  pInfo->needToFreeIdxStr = 1;
+  for(i=0; i<pPlan->nTerm; i++){
+    pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
+    pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
+  }
+  pInfo->orderByConsumed = pInfo->nOrderBy>0 && cqOrderDelivered(p, pInfo);
+  pInfo->estimatedCost = 10.0;
+  pInfo->estimatedRows = 10;
+  return SQLITE_OK;
+}
+
+static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
+  CqVtab *p = (CqVtab*)pVtab;
+  const CqTableDef *pDef = p->pDef;
+  CqShape shape;
+  CqPlan plan;
+  CqTerm *aTerm;
+  CqOp op;
+  int i, ePlan;
+  claimqOpInit(&op, p->pConn);
+  if( pDef->bWrites ) claimqCheckWritable(&op);
+  aTerm = claimqMalloc(&op, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
+  if( op.rc ) return claimqOpVtab(&op, pVtab);
+  cqVtabTerms(p, pInfo, aTerm);
+  shape.nArg = pDef->nArg;
+  shape.aiCol = p->aiCol;
+  shape.aiAlias = p->aiAlias;
+  shape.mRequired = 0;
+  for(i=0; i<pDef->nArg; i++){
+    if( pDef->aArg[i].mFlag & (CQ_A_REQUIRED|CQ_A_NULL) ){
+      shape.mRequired |= (u32)1<<i;
+    }
+  }
+  ePlan = claimqPlan(&shape, aTerm, pInfo->nConstraint,
+                     !cqOrderDelivered(p, pInfo), &plan);
+  sqlite3_free(aTerm);
+  if( ePlan==CQ_PLAN_RETRY ) return SQLITE_CONSTRAINT;
+  if( ePlan==CQ_PLAN_OK ) return cqVtabAccept(p, pInfo, &plan);
+  cqVtabRefuse(&op, p, ePlan, plan.iBad);
+  return claimqOpVtab(&op, pVtab);
+}
+
+/**************************************************************************
+** Cursors
+*/
+
+static void cqCursorClear(CqCursor *p){
+  int i;
+  claimqRowsClear(&p->rows);
+  for(i=0; i<p->nVal; i++) sqlite3_value_free(p->apVal[i]);
+  p->nVal = 0;
+  p->bFilled = 0;
+  p->iRow = 0;
+}
+
+static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
+  CqVtab *pTab = (CqVtab*)pVtab;
+  CqCursor *p = sqlite3_malloc(sizeof(*p));
+  if( p==0 ) return SQLITE_NOMEM;
+  memset(p, 0, sizeof(*p));
+  claimqRowsInit(&p->rows, pTab->nCol);
+  pTab->pFresh = p;
+  *ppCsr = &p->base;
+  return SQLITE_OK;
+}
+
+/*
+** Hand the rows of a cursor that is being replaced to its successor.
+*/
+static void cqCursorInherit(CqCursor *pNew, CqCursor *pOld){
+  sqlite3_vtab_cursor base = pNew->base;
+  *pNew = *pOld;
+  pNew->base = base;
+  claimqRowsInit(&pOld->rows, pOld->rows.nCol);
+  pOld->nVal = 0;
+}
+
+static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
+  CqCursor *p = (CqCursor*)pCsr;
+  CqVtab *pTab = (CqVtab*)pCsr->pVtab;
+  if( pTab->pFresh==p ){
+    pTab->pFresh = 0;
+  }else if( pTab->pFresh && p->bFilled && !pTab->pFresh->bFilled ){
+    cqCursorInherit(pTab->pFresh, p);
+  }
+  cqCursorClear(p);
+  sqlite3_free(p);
+  return SQLITE_OK;
+}
+
+/*
+** 1 if two values are the same, type and bytes.
+*/
+static int cqValueSame(sqlite3_value *pA, sqlite3_value *pB){
+  int eType = sqlite3_value_type(pA);
+  if( eType!=sqlite3_value_type(pB) ) return 0;
+  switch( eType ){
+    case SQLITE_NULL:
+      return 1;
+    case SQLITE_INTEGER:
+      return sqlite3_value_int64(pA)==sqlite3_value_int64(pB);
+    case SQLITE_FLOAT:
+      return sqlite3_value_double(pA)==sqlite3_value_double(pB);
+    default: {
+      const void *zA = sqlite3_value_blob(pA);
+      const void *zB = sqlite3_value_blob(pB);
+      int n = sqlite3_value_bytes(pA);
+      return n==sqlite3_value_bytes(pB)
+          && (n==0 || (zA && zB && memcmp(zA, zB, (size_t)n)==0));
+    }
+  }
+}
+
+static int cqCursorReplays(
+  CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
+){
+  int i;
+  if( !p->bFilled || nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
+  for(i=0; i<nVal; i++){
+    if( !cqValueSame(p->apVal[i], apVal[i]) ) return 0;
+  }
+  return 1;
+}
+
+/*
+** Remember the arguments, before anything is written.
+*/
+static void cqCursorRemember(
+  CqOp *pOp, CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
+){
+  int i;
+  for(i=0; i<nVal && pOp->rc==SQLITE_OK; i++){
+    p->apVal[i] = sqlite3_value_dup(apVal[i]);
+    if( p->apVal[i]==0 ) pOp->rc = SQLITE_NOMEM;
+    else p->nVal++;
+  }
+  memcpy(p->zPlan, zPlan, (size_t)nVal+1);
+}
+
+/*
+** Read argv[] by the plan: aArg[] gets one value for each argument, the return
+** value is the LIMIT.
+*/
+static i64 cqCursorArgs(
+  CqOp *pOp, const CqTableDef *pDef, const char *zPlan, int nVal,
+  sqlite3_value **apVal, CqVal *aArg
+){
+  sqlite3_value *apArg[CQ_MAX_ARG];
+  i64 nLimit = CQ_I64_MAX;
+  int i;
+  memset(apArg, 0, sizeof(apArg));
+  for(i=0; i<nVal; i++){
+    int iArg = claimqPlanArgv(zPlan, i);
+    if( iArg>=0 ){
+      apArg[iArg] = apVal[i];
+    }else if( iArg==CQ_PLAN_ARGV_LIMIT ){
+      i64 n = sqlite3_value_int64(apVal[i]);
+      if( n>=0 ) nLimit = n;
+    }else if( sqlite3_value_int64(apVal[i])>0 ){
+      claimqFail(pOp, CQ_UNSAFE_PLAN,
+          "OFFSET would throw rows away that %s has claimed", pDef->zName);
+    }
+  }
+  for(i=0; i<pDef->nArg; i++){
+    claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
+  }
+  return nLimit;
+}
+
+/*
+** An eponymous table in autocommit: if the tables in temp can be had now, have
+** them, and let SQLite start the statement over with those.  1 if so.
+*/
+static int cqVtabMove(CqVtab *p){
+  return !p->bTemp && p->pDef->bWrites && sqlite3_get_autocommit(p->pConn->db)
+      && sqlite3_txn_state(p->pConn->db, "main")!=SQLITE_TXN_WRITE
+      && claimqVtabAttach(p->pConn);
+}
+
+static int cqVtabFilter(
+  sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
+  int nVal, sqlite3_value **apVal
+){
+  CqCursor *p = (CqCursor*)pCsr;
+  CqVtab *pTab = (CqVtab*)pCsr->pVtab;
+  CqVal aArg[CQ_MAX_ARG];
+  sqlite3_int64 iLast;
+  i64 nLimit;
+  CqOp op;
+  (void)idxNum;
+  if( pTab->pFresh==p ) pTab->pFresh = 0;
+  p->iRow = 0;
+  if( cqCursorReplays(p, idxStr, nVal, apVal) ) return SQLITE_OK;
+  if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
+  cqCursorClear(p);
+  claimqOpInit(&op, pTab->pConn);
+  op.bFilter = 1;
+  iLast = sqlite3_last_insert_rowid(op.db);
+  cqCursorRemember(&op, p, idxStr, nVal, apVal);
+  nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
+  p->rows.iRowid = pTab->pConn->iNextRowid;
+  if( op.rc==SQLITE_OK ) pTab->pDef->xFill(&op, aArg, nLimit, &p->rows);
+  pTab->pConn->iNextRowid += p->rows.nRow;
+  sqlite3_set_last_insert_rowid(op.db, iLast);
+  if( op.rc ) cqCursorClear(p);
+  else p->bFilled = 1;
+  return claimqOpVtab(&op, &pTab->base);
+}
+
+static int cqVtabNext(sqlite3_vtab_cursor *pCsr){
+  ((CqCursor*)pCsr)->iRow++;
+  return SQLITE_OK;
+}
+
+static int cqVtabEof(sqlite3_vtab_cursor *pCsr){
+  CqCursor *p = (CqCursor*)pCsr;
+  return p->iRow>=p->rows.nRow;
+}
+
+/*
+** Hidden columns read back as they were given.
+*/
+static int cqVtabColumn(
+  sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
+){
+  CqCursor *p = (CqCursor*)pCsr;
+  int i;
+  if( iCol<p->rows.nCol ){
+    claimqCellResult(&claimqRow(&p->rows, p->iRow)[iCol], pCtx);
+    return SQLITE_OK;
+  }
+  for(i=0; i<p->nVal; i++){
+    if( claimqPlanArgv(p->zPlan, i)==iCol-p->rows.nCol ){
+      sqlite3_result_value(pCtx, p->apVal[i]);
+    }
+  }
+  return SQLITE_OK;
+}
+
+static int cqVtabRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
+  CqCursor *p = (CqCursor*)pCsr;
+  *piRowid = p->rows.iRowid + p->iRow;
+  return SQLITE_OK;
+}
+
+/**************************************************************************
+** Registration
+*/
+
+static void cqModuleFree(void *pArg){
+  CqModule *p = (CqModule*)pArg;
+  claimqConnUnref(p->pConn);
+  sqlite3_free(p);
+}
+
+/*
+** xCreate==xConnect: eponymous, and good for CREATE VIRTUAL TABLE as well.
+*/
+static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
+  static const sqlite3_module module = {
+    .iVersion    = 0,
+    .xCreate     = cqVtabConnect,
+    .xConnect    = cqVtabConnect,
+    .xBestIndex  = cqVtabBestIndex,
+    .xDisconnect = cqVtabDisconnect,
+    .xDestroy    = cqVtabDisconnect,
+    .xOpen       = cqVtabOpen,
+    .xClose      = cqVtabClose,
+    .xFilter     = cqVtabFilter,
+    .xNext       = cqVtabNext,
+    .xEof        = cqVtabEof,
+    .xColumn     = cqVtabColumn,
+    .xRowid      = cqVtabRowid,
+  };
+  CqModule *p = sqlite3_malloc(sizeof(*p));
+  if( p==0 ) return SQLITE_NOMEM;
+  assert( pDef->nArg<=CQ_MAX_ARG );
+  p->pConn = pConn;
+  p->pDef = pDef;
+  claimqConnRef(pConn);
+  return sqlite3_create_module_v2(pConn->db, pDef->zName, &module, p,
+                                  cqModuleFree);
+}
+
+CQ_PRIV int claimqVtabRegister(CqConn *pConn){
+  const CqDiscipline *pD;
+  int i, j, rc = SQLITE_OK;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    for(j=0; j<pD->nTable && rc==SQLITE_OK; j++){
+      rc = cqModuleAdd(pConn, &pD->aTable[j]);
+    }
+  }
+  return rc;
+}
+
+/*
+** CREATE VIRTUAL TABLE temp.zName.  1 if it is there now.
+*/
+static int cqVtabAttachOne(CqConn *pConn, const char *zName){
+  char *zSql;
+  CqOp op;
+  int bOk;
+  claimqOpInit(&op, pConn);
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_ATTACH].zSql, zName, zName);
+  if( zSql==0 ) op.rc = SQLITE_NOMEM;
+  claimqExecSql(&op, zSql);
+  bOk = op.rc==SQLITE_OK;
+  sqlite3_free(zSql);
+  claimqOpClear(&op);
+  return bOk;
+}
+
+CQ_PRIV int claimqVtabAttach(CqConn *pConn){
+  const CqDiscipline *pD;
+  int i, j, bOk = 1;
+  if( !sqlite3_get_autocommit(pConn->db) ) return 0;
+  for(i=0; bOk && (pD = claimqDiscipline(i))!=0; i++){
+    for(j=0; j<pD->nTable && bOk; j++){
+      if( pD->aTable[j].bWrites ){
+        bOk = cqVtabAttachOne(pConn, pD->aTable[j].zName);
+      }
+    }
+  }
+  return bOk;
+}

@@ -1,0 +1,123 @@
+/*
+** id_list.c: claimq_ids(?), the rows of a list of integer keys.
+**
+** A claim is stamped by one UPDATE, however many rows it takes:
+**
+**     UPDATE ... WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+**
+** where ?1 is bound with sqlite3_bind_pointer() to a CqIds.  Called with
+** anything else (from the shell, say) the table is empty.
+*/
+#include "claimq_int.h"
+
+typedef struct CqIdCursor CqIdCursor;
+struct CqIdCursor {
+  sqlite3_vtab_cursor base;
+  const CqIds *pIds;              /* Bound by the running statement; or 0 */
+  int i;
+};
+
+static int cqIdConnect(
+  sqlite3 *db, void *pAux, int argc, const char *const *argv,
+  sqlite3_vtab **ppVtab, char **pzErr
+){
+  int rc = sqlite3_declare_vtab(db, claimqSql[CQ_SQL_IDS_DECLARE].zSql);
+  (void)pAux; (void)argc; (void)argv; (void)pzErr;
+  if( rc ) return rc;
+  *ppVtab = sqlite3_malloc(sizeof(sqlite3_vtab));
+  if( *ppVtab==0 ) return SQLITE_NOMEM;
+  memset(*ppVtab, 0, sizeof(sqlite3_vtab));
+  return SQLITE_OK;
+}
+
+static int cqIdDisconnect(sqlite3_vtab *pVtab){
+  sqlite3_free(pVtab);
+  return SQLITE_OK;
+}
+
+/*
+** Column 1 is the hidden argument.  idxNum 1: it is given.
+*/
+static int cqIdBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
+  int i;
+  (void)pVtab;
+  pInfo->estimatedCost = 1000.0;
+  for(i=0; i<pInfo->nConstraint; i++){
+    if( pInfo->aConstraint[i].iColumn==1
+     && pInfo->aConstraint[i].op==SQLITE_INDEX_CONSTRAINT_EQ
+     && pInfo->aConstraint[i].usable
+    ){
+      pInfo->aConstraintUsage[i].argvIndex = 1;
+      pInfo->aConstraintUsage[i].omit = 1;
+      pInfo->idxNum = 1;
+      pInfo->estimatedCost = 1.0;
+      break;
+    }
+  }
+  return SQLITE_OK;
+}
+
+static int cqIdOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
+  CqIdCursor *pNew = sqlite3_malloc(sizeof(*pNew));
+  (void)pVtab;
+  if( pNew==0 ) return SQLITE_NOMEM;
+  memset(pNew, 0, sizeof(*pNew));
+  *ppCsr = &pNew->base;
+  return SQLITE_OK;
+}
+
+static int cqIdClose(sqlite3_vtab_cursor *pCsr){
+  sqlite3_free(pCsr);
+  return SQLITE_OK;
+}
+
+static int cqIdFilter(
+  sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
+  int argc, sqlite3_value **argv
+){
+  CqIdCursor *p = (CqIdCursor*)pCsr;
+  (void)idxStr; (void)argc;
+  p->pIds = 0;
+  if( idxNum==1 ) p->pIds = sqlite3_value_pointer(argv[0], CQ_IDS_TYPE);
+  p->i = 0;
+  return SQLITE_OK;
+}
+
+static int cqIdNext(sqlite3_vtab_cursor *pCsr){
+  ((CqIdCursor*)pCsr)->i++;
+  return SQLITE_OK;
+}
+
+static int cqIdEof(sqlite3_vtab_cursor *pCsr){
+  CqIdCursor *p = (CqIdCursor*)pCsr;
+  return p->pIds==0 || p->i>=p->pIds->n;
+}
+
+static int cqIdColumn(
+  sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
+){
+  CqIdCursor *p = (CqIdCursor*)pCsr;
+  if( iCol==0 ) sqlite3_result_int64(pCtx, p->pIds->a[p->i]);
+  return SQLITE_OK;
+}
+
+static int cqIdRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
+  *piRowid = ((CqIdCursor*)pCsr)->i;
+  return SQLITE_OK;
+}
+
+CQ_PRIV int claimqIdListRegister(CqConn *pConn){
+  static const sqlite3_module module = {
+    .xConnect    = cqIdConnect,
+    .xBestIndex  = cqIdBestIndex,
+    .xDisconnect = cqIdDisconnect,
+    .xOpen       = cqIdOpen,
+    .xClose      = cqIdClose,
+    .xFilter     = cqIdFilter,
+    .xNext       = cqIdNext,
+    .xEof        = cqIdEof,
+    .xColumn     = cqIdColumn,
+    .xRowid      = cqIdRowid,
+  };
+  return sqlite3_create_module_v2(pConn->db, "claimq_ids", &module, 0, 0);
+}

@@ -1,0 +1,233 @@
+/*
+** txn.c: taking the lock inside a statement; all or nothing.
+**
+** Every operation that may write is a CqTask: xLoad reads and decides, xApply
+** writes.  What must hold, whatever statement claimq is called from:
+**
+**   *  what xLoad saw is still true when xApply writes;
+**   *  in autocommit the write lock is waited for, by the user's own busy
+**      handler;
+**   *  an operation that finds nothing to write takes no write lock;
+**   *  a fault leaves nothing behind.
+**
+** SQLite waits for a lock only when a transaction starts, never when a reader
+** becomes a writer.  But a reader that does become a writer is known to have
+** read the newest state.  So the first try is optimistic: read, then write in
+** the same transaction.  If that meets SQLITE_BUSY, the read transaction is
+** given up, the lock is taken first, waiting, and the task loads again.
+**
+** How "the same transaction" is had, and how it is given up, depends on where
+** the call stands; main is the state of the main database at entry:
+**
+**   autocommit  main     called from    what is done
+**   ----------  -------  -------------  ----------------------------------
+**   no          unread   anything       lock first: it waits only now
+**   no          read     anything       load, apply; BUSY goes to the caller
+**   yes         read     anything       the same: an outer statement reads
+**                                       main and cannot be made to let go
+**   yes         unread   xFilter        load: the outer SELECT keeps main in
+**                                       that read transaction; apply.  BUSY:
+**                                       return SQLITE_SCHEMA, and
+**                                       sqlite3_step() starts the statement
+**                                       over; the second time lock first
+**   yes         unread   a function     SAVEPOINT, load, apply, RELEASE; BUSY:
+**                                       roll back, and again with lock first
+**
+** A task of one write needs no savepoint where a transaction is open anyway:
+** a statement is atomic.  Inside a writing statement no savepoint can be had
+** (SAVEPOINT answers SQLITE_BUSY); there a task of several writes is refused
+** as nested_write before it has written.  A write that is only upkeep is left
+** out instead: xApply looks at op.bAlone.
+**
+** The lock is taken by an UPDATE with WHERE 0, not by BEGIN IMMEDIATE, which
+** would lock attached databases as well.
+*/
+#include "claimq_int.h"
+
+static int cqIsBusy(const CqOp *p){
+  return (p->rc & 0xff)==SQLITE_BUSY;
+}
+
+static void cqTxnStmt(CqOp *p, int eStmt){
+  claimqExec(p, eStmt, claimqStmt(p, eStmt));
+}
+
+/*
+** Take the write lock of main, waiting if that is possible.  claimq_init()
+** cannot rely on any table being there: it makes one and drops it again.
+*/
+static void cqTxnLock(CqOp *p){
+  if( p->bInit ){
+    cqTxnStmt(p, CQ_SQL_INIT_LOCK);
+    cqTxnStmt(p, CQ_SQL_INIT_UNLOCK);
+  }else{
+    cqTxnStmt(p, CQ_SQL_TXN_LOCK);
+  }
+}
+
+/*
+** Undo what happened since SAVEPOINT, keeping op's error.
+**
+** After sqlite3_interrupt() no statement runs until the outer one ends, so
+** ROLLBACK TO fails.  But an interrupted *write* makes SQLite roll the whole
+** transaction back; the lock statement is one.  That is what is wanted when
+** the savepoint is the transaction (bWhole), and all that can be done when it
+** is not.
+*/
+static void cqTxnUndo(CqOp *p, int bWhole){
+  CqOp undo;
+  claimqOpInit(&undo, p->pConn);
+  cqTxnStmt(&undo, CQ_SQL_TXN_ROLLBACK);
+  cqTxnStmt(&undo, CQ_SQL_TXN_RELEASE);
+  if( undo.rc==SQLITE_INTERRUPT || (bWhole && !sqlite3_get_autocommit(p->db)) ){
+    claimqOpReset(&undo);
+    cqTxnStmt(&undo, p->bInit ? CQ_SQL_INIT_LOCK : CQ_SQL_TXN_LOCK);
+    if( bWhole && !sqlite3_get_autocommit(p->db) ){
+      claimqOpReset(&undo);
+      cqTxnStmt(&undo, CQ_SQL_TXN_ABANDON);
+    }
+  }
+  claimqOpClear(&undo);
+}
+
+/*
+** Have the statements ready that end a savepoint: once it is open, running out
+** of memory must not keep them from being prepared.
+*/
+static void cqTxnReady(CqOp *p){
+  const int aStmt[] = {
+    CQ_SQL_TXN_RELEASE, CQ_SQL_TXN_ROLLBACK, CQ_SQL_TXN_ABANDON,
+    p->bInit ? CQ_SQL_INIT_LOCK : CQ_SQL_TXN_LOCK
+  };
+  int i;
+  for(i=0; i<(int)(sizeof(aStmt)/sizeof(aStmt[0])); i++){
+    if( p->pConn->apStmt[aStmt[i]]==0 ){
+      claimqStmtDone(p, aStmt[i], claimqStmt(p, aStmt[i]));
+    }
+  }
+}
+
+/*
+** Open a savepoint: 1.  0 if there can be none (a writing statement is under
+** way) or op has an error.
+*/
+static int cqTxnOpen(CqOp *p){
+  int bBusy;
+  cqTxnReady(p);
+  if( p->rc ) return 0;
+  cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
+  bBusy = cqIsBusy(p);
+  if( bBusy ) claimqOpReset(p);
+  return !bBusy && p->rc==SQLITE_OK;
+}
+
+/*
+** Release the savepoint, or undo it if op has an error or gets one here.
+*/
+static void cqTxnClose(CqOp *p, int bWhole){
+  cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
+  if( p->rc ) cqTxnUndo(p, bWhole);
+}
+
+/*
+** Write what was loaded, in a transaction that is open already.
+*/
+static void cqTxnApply(CqOp *p, const CqTask *pTask, void *pCtx){
+  int nWrite = p->nWrite;
+  if( p->rc || nWrite==0 ) return;
+  if( nWrite==1 ){
+    pTask->xApply(p, pCtx);
+  }else if( cqTxnOpen(p) ){
+    pTask->xApply(p, pCtx);
+    cqTxnClose(p, 0);
+  }else if( p->rc==SQLITE_OK ){
+    p->bAlone = 1;
+    pTask->xApply(p, pCtx);
+  }
+}
+
+static void cqTxnInside(CqOp *p, const CqTask *pTask, void *pCtx){
+  pTask->xLoad(p, pCtx);
+  cqTxnApply(p, pTask, pCtx);
+}
+
+/*
+** The transaction is ours alone: begin, [lock,] load, apply, commit.  Inside a
+** statement that writes to another database there is no savepoint; then the
+** lock comes first, and the outer statement commits.
+*/
+static void cqTxnWhole(CqOp *p, const CqTask *pTask, void *pCtx, int bLock){
+  if( cqTxnOpen(p) ){
+    if( bLock ) cqTxnLock(p);
+    if( p->rc==SQLITE_OK ) pTask->xLoad(p, pCtx);
+    if( p->rc==SQLITE_OK && p->nWrite ) pTask->xApply(p, pCtx);
+    cqTxnClose(p, 1);
+  }else if( p->rc==SQLITE_OK ){
+    cqTxnLock(p);
+    if( p->rc==SQLITE_OK ) cqTxnInside(p, pTask, pCtx);
+  }
+}
+
+/*
+** From xFilter in autocommit, main unread.
+*/
+static void cqTxnFilter(CqOp *p, const CqTask *pTask, void *pCtx){
+  if( p->pConn->bLockFirst ){
+    p->pConn->bLockFirst = 0;
+    cqTxnWhole(p, pTask, pCtx, 1);
+    return;
+  }
+  pTask->xLoad(p, pCtx);
+  if( p->rc || p->nWrite==0 ) return;
+  if( sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
+    pTask->xForget(pCtx);
+    cqTxnWhole(p, pTask, pCtx, 1);
+    return;
+  }
+  cqTxnApply(p, pTask, pCtx);
+  if( cqIsBusy(p) ){
+    claimqOpReset(p);
+    p->pConn->bLockFirst = 1;
+    p->rc = SQLITE_SCHEMA;
+  }
+}
+
+/*
+** From a function in autocommit, main unread.
+*/
+static void cqTxnFunction(CqOp *p, const CqTask *pTask, void *pCtx){
+  cqTxnWhole(p, pTask, pCtx, 0);
+  if( cqIsBusy(p) && sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
+    claimqOpReset(p);
+    pTask->xForget(pCtx);
+    cqTxnWhole(p, pTask, pCtx, 1);
+  }
+}
+
+CQ_PRIV void claimqRun(CqOp *p, const CqTask *pTask, void *pCtx){
+  int eMain;
+  if( p->rc ) return;
+  claimqNow(p);
+  eMain = sqlite3_txn_state(p->db, "main");
+  if( eMain!=SQLITE_TXN_NONE ){
+    cqTxnInside(p, pTask, pCtx);
+  }else if( !sqlite3_get_autocommit(p->db) ){
+    cqTxnLock(p);
+    if( p->rc==SQLITE_OK ) cqTxnInside(p, pTask, pCtx);
+  }else if( p->bFilter ){
+    cqTxnFilter(p, pTask, pCtx);
+  }else{
+    cqTxnFunction(p, pTask, pCtx);
+  }
+}
+
+/*
+** An xApply of several writes calls this first: nested_write if it stands in
+** a writing statement.
+*/
+CQ_PRIV void claimqNeedScope(CqOp *p, const char *zWhat){
+  if( p->bAlone ){
+    claimqFail(p, CQ_NESTED_WRITE, "%s needs several writes and was called "
+       "inside a writing statement: call it in a SELECT of its own", zWhat);
+  }
+}
