@@ -232,11 +232,14 @@ proc atomic_check {context} {
 }
 
 proc content_diff {expected got} {
-  set a [split $expected \n]
-  set b [split $got \n]
   set out "the content is not as it must be"
-  foreach line $a {if {$line ni $b} {append out "\n- $line"}}
-  foreach line $b {if {$line ni $a} {append out "\n+ $line"}}
+  set extra [split $got \n]
+  foreach line [split $expected \n] {
+    set i [lsearch -exact $extra $line]
+    if {$i < 0} {append out "\n- $line"}
+    set extra [lreplace $extra $i $i]
+  }
+  foreach line $extra {append out "\n+ $line"}
   return $out
 }
 

@@ -83,6 +83,7 @@ static int cqColumnCount(const char *zCols){
     while( *z==' ' ) z++;
     n++;
   }
+  return n;
 }
 
 /*
@@ -218,7 +219,6 @@ static void cqVtabTerms(
       aTerm[i].iCol = -1;
     }
   }
-  return n;
 }
 
 /*
