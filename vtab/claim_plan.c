@@ -27,7 +27,7 @@
 */
 static int cqPlanArg(const CqShape *pShape, int iCol){
   int i;
-  for(i=0; i<pShape->nArg; i++){
+  for(i=0; i<pShape->nArg && iCol>=0; i++){
     if( pShape->aiCol[i]==iCol || pShape->aiAlias[i]==iCol ) return i;
   }
   return -1;
