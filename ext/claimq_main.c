@@ -23,13 +23,22 @@ CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   return 0;
 }
 
+/*
+** Functions come first.  SQLITE_BUSY then means that they are there already
+** and that a statement is running (SELECT load_extension() itself, say): the
+** extension was loaded before, and need not be loaded again.
+*/
 static int cqRegister(sqlite3 *db){
   CqConn *pConn = claimqConnNew(db);
   int rc;
   if( pConn==0 ) return SQLITE_NOMEM;
-  rc = claimqCacheRegister(pConn);
+  rc = claimqFuncRegister(pConn);
+  if( rc==SQLITE_BUSY ){
+    claimqConnUnref(pConn);
+    return SQLITE_OK;
+  }
+  if( rc==SQLITE_OK ) rc = claimqCacheRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
-  if( rc==SQLITE_OK ) rc = claimqFuncRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
   if( rc==SQLITE_OK ) claimqVtabAttach(pConn);
   claimqConnUnref(pConn);

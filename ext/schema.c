@@ -168,6 +168,21 @@ static void cqSchemaLoad(CqOp *p, void *pCtx){
   if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) p->nWrite = 2;
 }
 
+/*
+** Create one object.  It does not fit: what it belongs to is not ours.
+*/
+static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
+  claimqExecSql(p, pObj->zSql);
+  if( p->rc==SQLITE_ERROR && p->zErr && strncmp(p->zErr, "claimq:", 7)!=0 ){
+    char *zWhy = p->zErr;
+    p->zErr = 0;
+    p->rc = SQLITE_OK;
+    claimqFail(p, CQ_SCHEMA_MISMATCH,
+        "a table of claimq's name is not claimq's: %s", zWhy);
+    sqlite3_free(zWhy);
+  }
+}
+
 static void cqSchemaApply(CqOp *p, void *pCtx){
   int bFresh = !cqSchemaHas(p, "claimq_meta");
   int i;
@@ -177,7 +192,7 @@ static void cqSchemaApply(CqOp *p, void *pCtx){
     const CqSchemaObj *pObj = &claimqSchema[i];
     int bData = strcmp(pObj->zType, "insert")==0;
     if( bData ? bFresh : !cqSchemaHas(p, pObj->zName) ){
-      claimqExecSql(p, pObj->zSql);
+      cqSchemaCreate(p, pObj);
     }
   }
   cqSchemaProve(p);

@@ -71,10 +71,20 @@ WHERE enqueue_seq IN (
   FROM main.claimq_batch INDEXED BY claimq_batch_by_due
   WHERE due BETWEEN 0 AND ?2 LIMIT ?3)
 
+-- fragment: SESSION_LAST
+-- Where AUTOINCREMENT remembers the last key; no row before the first.
+FROM main.sqlite_sequence WHERE name='claimq_batch'
+
 -- name: SESSION_INSERT
-INSERT INTO main.claimq_batch(session_id, payload, source_key, work_class,
-  delivery_policy, slot_policy, merge_key, enqueued_at_ms, available_at_ms)
-VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)
+-- With the key known the batch id is known, and the trigger that would write
+-- the row again has nothing to do.  OR FAIL: a single row is checked before it
+-- is written, so that no statement journal is needed to take it back.
+INSERT OR FAIL INTO main.claimq_batch(enqueue_seq, batch_id, session_id,
+  payload, source_key, work_class, delivery_policy, slot_policy, merge_key,
+  enqueued_at_ms, available_at_ms)
+VALUES((SELECT seq+1 {{SESSION_LAST}}),
+  (SELECT claimq_batch_id(?1,?3,?8,seq+1) {{SESSION_LAST}}),
+  ?1,?2,?3,?4,?5,?6,?7,?8,?9)
 
 -- name: SESSION_BY_KEY
 SELECT batch_id FROM main.claimq_batch WHERE session_id=?1 AND source_key=?2

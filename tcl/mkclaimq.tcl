@@ -49,6 +49,13 @@ proc banner {out what file} {
     [expr {60-[string length $text]}]]*/"
 }
 
+# The pointer to SQLite's routines.  In a static build there is none.
+proc put_api {out} {
+  puts $out "#ifndef SQLITE_CORE"
+  puts $out "static SQLITE_EXTENSION_INIT1"
+  puts $out "#endif"
+}
+
 # Copy a file with its headers.
 proc put_file {out file} {
   global seen
@@ -59,7 +66,7 @@ proc put_file {out file} {
       puts $out $line
     } elseif {[set path [find_header $name]] eq ""} {
       puts $out $line
-      if {$name eq "sqlite3ext.h"} {puts $out "static SQLITE_EXTENSION_INIT1"}
+      if {$name eq "sqlite3ext.h"} {put_api $out}
     } elseif {![info exists seen($path)]} {
       set seen($path) 1
       put_file $out $path

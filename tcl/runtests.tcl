@@ -8,10 +8,11 @@
 #                           soak; see tester.tcl), on that build of claimq
 #
 # Whatever runs must close with a line "N passed, M failed" (", K skipped" may
-# follow); without it, it has crashed and counts as one failure.  Parts run
-# one after the other, the files of a part two at a time, each in a tclsh of
-# its own.  Output is shown when something failed.  The environment variable
-# TESTS (globs, e.g. TESTS='session* demo') selects files.
+# follow); without it, it has crashed and counts as one failure.  Lines that
+# begin with SKIPPED are counted and always shown, other output only when
+# something failed.  Parts run one after the other, the files of a part two at
+# a time, each in a tclsh of its own.  The environment variable TESTS (globs,
+# e.g. TESTS='session* demo') selects files.
 #
 # The last line is the sum of all; the exit code is 1 if anything failed.
 
@@ -64,11 +65,12 @@ proc job_timeout {id} {
 # Add up, and print one line; all the output if something is wrong.
 proc job_report {id status} {
   global J total
-  set rx {^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$}
-  set closing [lindex [split [string trim $J($id,out)] \n] end]
+  set rx {^(\d+) passed, (\d+) failed(, \d+ skipped)?$}
+  set lines [split [string trim $J($id,out)] \n]
+  set skips [lsearch -all -inline $lines SKIPPED*]
   set crashed 0
-  if {![regexp $rx $closing -> passed failed skipped]} {
-    lassign {0 0 0} passed failed skipped
+  if {![regexp $rx [lindex $lines end] -> passed failed]} {
+    lassign {0 0} passed failed
     set crashed 1
   } elseif {$status ne "" && $failed == 0} {
     set crashed 1
@@ -76,14 +78,12 @@ proc job_report {id status} {
   if {$crashed} {incr failed}
   incr total(passed) $passed
   incr total(failed) $failed
-  incr total(skipped) [expr {$skipped eq "" ? 0 : $skipped}]
+  incr total(skipped) [llength $skips]
   if {$failed} {
     puts $J($id,out)
     if {$crashed} {puts "CRASHED $J($id,what): $status"}
   } else {
-    foreach line [split $J($id,out) \n] {
-      if {[string match SKIPPED* $line]} {puts $line}
-    }
+    foreach line $skips {puts $line}
   }
   puts [format "  %-32s %6d passed %4d failed %8s" $J($id,what) \
     $passed $failed [seconds $J($id,start)]]

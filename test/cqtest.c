@@ -313,10 +313,12 @@ static int cqtVfsOpen(
   }
   return rc;
 }
+/* Without the sync of the directory, as in cqtFileSync(). */
 static int cqtVfsDelete(sqlite3_vfs *p, const char *zName, int bSyncDir){
   int rc = cqtIo(CQT_DELETE);
   (void)p;
-  return rc ? rc : cqtVfs->xDelete(cqtVfs, zName, bSyncDir);
+  (void)bSyncDir;
+  return rc ? rc : cqtVfs->xDelete(cqtVfs, zName, 0);
 }
 static int cqtVfsAccess(sqlite3_vfs *p, const char *z, int flags, int *pOut){
   int rc = cqtIo(CQT_ACCESS);
@@ -475,15 +477,20 @@ static int cqtApiPrepare3(
   FAIL_CODE;
   return cqtApi->prepare_v3(db, z, n, flags, pp, pzTail);
 }
+/* Running a statement fails once, never for good: then there would be no way
+** to roll back, which in SQLite there always is. */
+static int cqtApiRunFails(void){
+  return !cqtFault[CQT_API].bPersistent && cqtStrike(CQT_API);
+}
 static int cqtApiExec(
   sqlite3 *db, const char *z, sqlite3_callback x, void *p, char **pzErr
 ){
   if( pzErr ) *pzErr = 0;
-  FAIL_CODE;
+  if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->exec(db, z, x, p, pzErr);
 }
 static int cqtApiStep(sqlite3_stmt *p){
-  FAIL_CODE;
+  if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->step(p);
 }
 static int cqtApiDeclare(sqlite3 *db, const char *z){

@@ -1,0 +1,291 @@
+# checks.tcl: holds the architecture.
+#
+#     tclsh tcl/checks.tcl BUILD CLAIMQ.SO AMALGAMATION.SO
+#
+# DESIGN decisions that a compiler does not enforce, as tests: SQL lives in
+# sql/ only, the pure files know nothing of SQLite, dependencies point one
+# way, one symbol is exported, nothing global changes, functions stay small.
+# What the text cannot tell is asked of the object files (nm, objdump,
+# readelf).  Each check is one test, and names every offender.
+
+set root [file normalize [file join [file dirname [info script]] ..]]
+cd $root
+lassign $argv build so amalgamation
+
+set npass 0
+set nfail 0
+
+# A check passes if its list of offenders is empty.
+proc check {what offenders} {
+  if {[llength $offenders] == 0} {
+    incr ::npass
+    return
+  }
+  incr ::nfail
+  puts "FAILED $what:"
+  foreach line $offenders {puts "  $line"}
+}
+
+proc read_file {file} {
+  set fd [open $file]
+  fconfigure $fd -encoding utf-8
+  set text [read $fd]
+  close $fd
+  return $text
+}
+
+proc lines_of {file} {
+  return [split [string trimright [read_file $file] \n] \n]
+}
+
+#--------------------------------------------------------------------------
+# Text
+
+# C source without its comments; line numbers stay.
+proc code_of {file} {
+  set rx {/\*(?:[^*]|\*+[^*/])*\*+/|//[^\n]*}
+  append rx {|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'}
+  set text [read_file $file]
+  set out ""
+  set i 0
+  foreach pair [regexp -all -inline -indices $rx $text] {
+    lassign $pair from to
+    set piece [string range $text $from $to]
+    append out [string range $text $i $from-1]
+    if {[string index $piece 0] eq "/"} {
+      set piece [expr {[string index $piece 1] eq "/" ? "//" :
+        " [string repeat \n [regexp -all \n $piece]]"}]
+    }
+    append out $piece
+    set i [expr {$to+1}]
+  }
+  return [split $out[string range $text $i end] \n]
+}
+
+# FILE:LINE of code that fits a regular expression.
+proc grep_code {files rx} {
+  set out {}
+  foreach file $files {
+    set n 0
+    foreach line [code_of $file] {
+      incr n
+      if {[regexp -- $rx $line]} {lappend out "$file:$n: [string trim $line]"}
+    }
+  }
+  return $out
+}
+
+proc long_lines {files} {
+  set out {}
+  foreach file $files {
+    set n 0
+    foreach line [lines_of $file] {
+      incr n
+      if {[string length $line] > 80} {lappend out $file:$n}
+    }
+  }
+  return $out
+}
+
+proc long_files {files max} {
+  set out {}
+  foreach file $files {
+    set n [llength [lines_of $file]]
+    if {$n > $max} {lappend out "$file: $n lines"}
+  }
+  return $out
+}
+
+# Functions, which begin and end in the first column, as the style has it.
+proc long_functions {files max} {
+  set out {}
+  foreach file $files {
+    set n 0
+    set start 0
+    foreach line [lines_of $file] {
+      incr n
+      if {!$start && [regexp {^[A-Za-z_][^;]*\(} $line]} {set start $n}
+      if {[regexp {^[A-Za-z_].*;\s*$} $line]} {set start 0}
+      if {[string index $line 0] eq "\}"} {
+        if {$start && $n-$start+1 > $max} {
+          lappend out "$file:$start: [expr {$n-$start+1}] lines"
+        }
+        set start 0
+      }
+    }
+  }
+  return $out
+}
+
+#--------------------------------------------------------------------------
+# Objects
+
+proc object_of {file} {
+  return $::build/[file rootname $file].o
+}
+
+# Names an object needs from elsewhere.
+proc undefined {object} {
+  set out {}
+  foreach line [split [exec nm -u $object] \n] {lappend out [lindex $line end]}
+  return $out
+}
+
+# Names an object defines for others.
+proc defined {object} {
+  set out {}
+  foreach line [split [exec nm -g --defined-only $object] \n] {
+    if {[llength $line] == 3} {lappend out [lindex $line 2]}
+  }
+  return $out
+}
+
+proc uses {files rx} {
+  set out {}
+  foreach file $files {
+    foreach name [undefined [object_of $file]] {
+      if {[regexp -- $rx $name]} {lappend out "$file: $name"}
+    }
+  }
+  return $out
+}
+
+proc exported {library} {
+  set out {}
+  foreach line [split [exec nm -D --defined-only $library] \n] {
+    lappend out [lindex $line end]
+  }
+  return $out
+}
+
+# Variables that can change.  Constant tables with pointers in them are in
+# .data.rel.ro, which the loader makes read-only.
+proc variables {files} {
+  set out {}
+  foreach file $files {
+    foreach line [split [exec objdump -t [object_of $file]] \n] {
+      if {[regexp {\sO\s+(\S+)\s+\S+\s+(?:\.hidden )?(\S+)$} $line \
+          -> section name]
+        && ![regexp {^\.(rodata|data\.rel\.ro)} $section]
+        && ![regexp {^__(gcov|llvm|asan|ubsan|sancov)} $name]
+        && $name ne "sqlite3_api"
+      } {
+        lappend out "$file: $name in $section"
+      }
+    }
+  }
+  return $out
+}
+
+# The layers, from the bottom.  A file may use its own layer and those below;
+# what is not named here is a discipline.
+set LAYERS {
+  {sha256.c rust_debug.c core_*.c claim_plan.c}
+  {util.c rows.c id_list.c}
+  {stmt_cache.c txn.c schema.c lease.c}
+  {}
+  {claim_*.c claimq_func.c claimq_verb.c}
+  {claimq_main.c}
+}
+proc layer_of {file} {
+  set n 0
+  foreach patterns $::LAYERS {
+    foreach pattern $patterns {
+      if {[string match $pattern [file tail $file]]} {return $n}
+    }
+    incr n
+  }
+  return [lsearch -exact $::LAYERS {}]
+}
+
+# Two names of claimq_main.c are for everyone: SQLite's routines, and the table
+# of disciplines, through which the layers above them call.
+proc upward {files} {
+  foreach file $files {
+    foreach name [defined [object_of $file]] {set home($name) $file}
+  }
+  array unset home sqlite3_api
+  array unset home claimqDiscipline
+  set out {}
+  foreach file $files {
+    foreach name [undefined [object_of $file]] {
+      if {[info exists home($name)]
+          && [layer_of $home($name)] > [layer_of $file]} {
+        lappend out "$file uses $name of $home($name)"
+      }
+    }
+  }
+  return $out
+}
+
+# A discipline knows no other: what they share is in lease.c and below.
+proc sideways {files} {
+  set middle [lsearch -exact $::LAYERS {}]
+  set all {}
+  foreach file $files {
+    if {[layer_of $file] == $middle} {lappend all $file}
+  }
+  foreach file $all {
+    foreach name [defined [object_of $file]] {set home($name) $file}
+  }
+  set out {}
+  foreach file $all {
+    foreach name [undefined [object_of $file]] {
+      if {[info exists home($name)]} {
+        lappend out "$file uses $name of $home($name)"
+      }
+    }
+  }
+  return $out
+}
+
+#--------------------------------------------------------------------------
+
+set source  [lsort [glob ext/*.c vtab/*.c]]
+set headers [lsort [glob -nocomplain ext/*.h vtab/*.h]]
+set pure {}
+foreach file $source {if {[layer_of $file] == 0} {lappend pure $file}}
+set text [concat $source $headers [glob test/*.c] \
+  [glob -nocomplain test/*.h] [glob sql/*.sql tcl/*.tcl tcl/*.sh]]
+
+set verbs {SELECT INSERT UPDATE DELETE REPLACE CREATE DROP ALTER BEGIN COMMIT
+  END ROLLBACK SAVEPOINT RELEASE PRAGMA WITH ANALYZE ATTACH DETACH}
+check "SQL text in C (it belongs in sql/)" \
+  [grep_code $source "\"\\s*([join $verbs |])\\M"]
+check "// comments" [grep_code [concat $source $headers] {(^|[^:])//}]
+
+set plain {claimq_core claim_plan rust_debug_table stddef stdint string assert
+  limits}
+check "pure files include other headers than $plain" \
+  [grep_code [concat $pure ext/claimq_core.h] \
+    "#\\s*include\\s+\[\"<\](?!([join $plain |])\\.h)"]
+check "pure files use nothing of SQLite, no memory, no clock" \
+  [uses $pure {^(sqlite3_|malloc|calloc|realloc|free|time|clock|rand)}]
+set libc {malloc calloc realloc free strdup v?f?s?n?printf(_chk)? puts putchar
+  fputs fwrite time gettimeofday clock_gettime rand random getenv exit}
+check "libc's own memory, output, clock or environment" \
+  [uses $source ^_*([join $libc |])\$]
+check "variables that can change" [variables $source]
+check "dependencies that point upward" [upward $source]
+check "disciplines that know each other" [sideways $source]
+
+foreach library [list $so $amalgamation] {
+  set names [exported $library]
+  check "symbols exported by $library" [expr {
+    $names eq "sqlite3_claimq_init" ? "" : [list $names]}]
+}
+check "$so is linked -z nodelete" [expr {
+  [regexp NODELETE [exec readelf -d $so]] ? "" : [list "no NODELETE flag"]}]
+
+check "lines over 80 columns" [long_lines $text]
+check "files over 1200 lines" \
+  [long_files [concat $source $headers [glob tcl/*.tcl]] 1200]
+check "functions over 100 lines" [long_functions $source 100]
+
+set allowed {Makefile README.md LICENSE CHANGELOG.md ext vtab sql tcl test
+  build claimq.so}
+check "at the top level, but not in the layout" \
+  [lmap file [glob *] {if {$file in $allowed} continue; set file}]
+
+puts "$npass passed, $nfail failed"
+exit [expr {$nfail > 0}]
