@@ -209,6 +209,48 @@ CQ_PRIV int claimqCapable(CqText required, CqText offered);
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 
 /**************************************************************************
+** Interface to core_outbox.c: names, partitions and progress of the outbox.
+*/
+#define CQ_PARTITION_MAX    1024  /* Partitions of a queue */
+#define CQ_QUEUE_NAME_MAX   1024  /* Bytes */
+#define CQ_PAYLOAD_TYPE_MAX 1024
+CQ_PRIV int claimqQueueNameOk(CqText);    /* 1 or 0 */
+CQ_PRIV int claimqPayloadTypeOk(CqText);  /* 1 or 0 */
+CQ_PRIV i64 claimqKeyPartition(CqText key, i64 nPartition);
+CQ_PRIV int claimqJsonHasNul(CqText raw); /* of a string: 1 or 0 */
+
+typedef struct CqWaiting CqWaiting;       /* A partition in line */
+struct CqWaiting {
+  i64 iSince, iPartition;
+};
+CQ_PRIV int claimqWaitsLonger(const CqWaiting *a, const CqWaiting *b);
+
+#define CQ_PROGRESS_COMPLETE 0
+#define CQ_PROGRESS_RELEASE  1
+#define CQ_PROGRESS_RETRY    2
+#define CQ_PROGRESS_REJECT   3
+typedef struct CqDelivery CqDelivery;     /* What a claim has delivered */
+struct CqDelivery {
+  i64 iCursor;                    /* processed_seq */
+  i64 nMsg, iLast;                /* Messages, and the last of them */
+  i64 nAttempt;                   /* This claim included */
+};
+typedef struct CqProgress CqProgress;     /* What a verb makes of it */
+struct CqProgress {
+  i64 nDone, iDone;               /* Messages processed, the last of them */
+  i64 iCursor;                    /* The new processed_seq */
+  i64 nAttempt;
+  u8 eError;                      /* CQ_ERROR_*: what becomes of last_error */
+};
+#define CQ_ERROR_CLEAR  0
+#define CQ_ERROR_KEEP   1
+#define CQ_ERROR_REASON 2
+/* pProcessed: option `processed`, 0 if it was not given. */
+CQ_PRIV void claimqProgress(
+  const CqDelivery*, int eVerb, const i64 *pProcessed, CqProgress*
+);
+
+/**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
 ** arguments of a claim table, and which plans are refused.
 */

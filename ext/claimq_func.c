@@ -366,6 +366,8 @@ CQ_PRIV int claimqFuncRegister(CqConn *pConn){
     { "claimq_capable", "(required, offered)", 2, 2,
       CQ_F_PURE, cqCapableFunc },
     { "claimq_owner_id", "(name)", 1, 1, CQ_F_READ, cqOwnerIdFunc },
+    { "claimq_vacuum", "([option, value]...)", 0, -1,
+      CQ_F_WRITE, claimqVacuumFunc },
   };
   const CqFuncDef *aVerb;
   const CqDiscipline *pD;

@@ -313,6 +313,9 @@ struct CqDiscipline {
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
 CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
+CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
+CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
+CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /**************************************************************************
 ** Interface to lease.c: what all disciplines share in giving and checking
@@ -333,6 +336,11 @@ CQ_PRIV void claimqLeaseBind(CqOp*, sqlite3_stmt*, int iFirst, const CqLease*);
 /* Raise claim_lost for a verdict (CQ_HOLD_*).  other: the claim that has the
 ** head row now, z==0 if none. */
 CQ_PRIV void claimqLeaseLost(CqOp*, int eVerdict, CqText claimId, CqText other);
+
+/**************************************************************************
+** Interface to vacuum.c: claimq_vacuum([options]).
+*/
+CQ_PRIV void claimqVacuumFunc(CqOp*, sqlite3_context*, int, sqlite3_value**);
 
 /**************************************************************************
 ** Interface to claimq_verb.c: claim-id prefix -> discipline -> settle.

@@ -19,6 +19,9 @@ SQLITE_EXTENSION_INIT1
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   switch( i ){
     case 0: return claimqSessionDiscipline();
+    case 1: return claimqContestDiscipline();
+    case 2: return claimqLetterDiscipline();
+    case 3: return claimqOutboxDiscipline();
   }
   return 0;
 }

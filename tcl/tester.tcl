@@ -122,10 +122,12 @@ set T(opened) {}                   ;# handles, in the order they were opened
 set T(name)   [file rootname [file tail $argv0]]
 set testdir   $T(root)/test
 
+# A path that the environment may set.  Made absolute there too, because
+# workers inherit it and the directory will change.
 proc env_path {name default} {
-  return [file normalize [expr {
-    [info exists ::env($name)] ? $::env($name) : $default
-  }]]
+  if {![info exists ::env($name)]} {set ::env($name) $default}
+  set ::env($name) [file normalize $::env($name)]
+  return $::env($name)
 }
 set claimq_so [env_path CLAIMQ_SO $T(root)/claimq.so]
 set cqtest_so [env_path CQTEST_SO $T(root)/build/cqtest.so]
