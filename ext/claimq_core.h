@@ -126,7 +126,7 @@ CQ_PRIV int claimqJsonText(CqText raw, char *zOut);
 CQ_PRIV int claimqJsonEq(CqText raw, CqText x);
 /* 1 if two raw slices unescape to the same bytes. */
 CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB);
-/* The integer of a number token (integral only, e.g. 3, 3.0 is refused): 1 ok */
+/* The integer of a number token (3; 3.0 is refused): 1 ok */
 CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut);
 
 /**************************************************************************
@@ -248,6 +248,15 @@ struct CqProgress {
 /* pProcessed: option `processed`, 0 if it was not given. */
 CQ_PRIV void claimqProgress(
   const CqDelivery*, int eVerb, const i64 *pProcessed, CqProgress*
+);
+
+/**************************************************************************
+** Interface to core_caps.c: one way to write a set of capabilities.
+*/
+/* Sorted, without repetitions, as JSON: the length of zOut.  Room: aItem for
+** all elements, zText for json.n bytes, zOut for 3*json.n. */
+CQ_PRIV int claimqCapsCanon(
+  CqText json, CqText *aItem, char *zText, char *zOut
 );
 
 /**************************************************************************

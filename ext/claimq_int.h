@@ -21,13 +21,9 @@
 #define CLAIMQ_INT_H
 
 #include "claimq.h"
-#ifdef SQLITE_CORE
-# include "sqlite3.h"
-#else
-# include "sqlite3ext.h"
-# ifndef CLAIMQ_AMALGAMATION
+#include "sqlite3ext.h"           /* Knows about SQLITE_CORE */
+#ifndef CLAIMQ_AMALGAMATION
 SQLITE_EXTENSION_INIT3
-# endif
 #endif
 #include "claimq_core.h"
 #include "claimq_sql.h"
@@ -217,7 +213,7 @@ struct CqTask {
   void (*xLoad)(CqOp*, void *pCtx);
   /* Write.  Nothing may fail after the last write. */
   void (*xApply)(CqOp*, void *pCtx);
-  /* Forget what was loaded: xLoad will be called again. */
+  /* Forget what was loaded: xLoad will be called again.  May be 0. */
   void (*xForget)(void *pCtx);
 };
 CQ_PRIV void claimqRun(CqOp*, const CqTask*, void *pCtx);
@@ -284,7 +280,7 @@ struct CqVerb {
 ** refuses a read-only database if it writes, and reports op's error. */
 struct CqFuncDef {
   const char *zName;
-  const char *zUsage;             /* "(session, payload [, option, value]...)" */
+  const char *zUsage;             /* "(session, payload [, option ...])" */
   int nMin, nMax;                 /* Number of arguments; nMax<0: any */
   u8 eKind;                       /* CQ_F_* */
   void (*xFunc)(CqOp*, sqlite3_context*, int, sqlite3_value**);
@@ -313,6 +309,7 @@ struct CqDiscipline {
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
 CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
+CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
 CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
 CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
 CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);

@@ -22,6 +22,7 @@ CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
     case 1: return claimqContestDiscipline();
     case 2: return claimqLetterDiscipline();
     case 3: return claimqOutboxDiscipline();
+    case 4: return claimqLaneDiscipline();
   }
   return 0;
 }

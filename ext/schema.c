@@ -198,15 +198,11 @@ static void cqSchemaApply(CqOp *p, void *pCtx){
   cqSchemaProve(p);
 }
 
-static void cqSchemaForget(void *pCtx){
-  (void)pCtx;
-}
-
 /*
 ** bChecked keeps the cache from asking for the version meanwhile.
 */
 CQ_PRIV void claimqSchemaInit(CqOp *p){
-  static const CqTask task = { cqSchemaLoad, cqSchemaApply, cqSchemaForget };
+  static const CqTask task = { cqSchemaLoad, cqSchemaApply, 0 };
   p->bInit = 1;
   p->pConn->bChecked = 1;
   claimqRun(p, &task, 0);

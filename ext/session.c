@@ -400,9 +400,7 @@ struct CqEnqueue {
   sqlite3_value *pPayload;
   CqVal aOpt[CQ_E_N];
   i64 iAvailable;
-  char zId[CQ_BATCH_ID_SZ];       /* OUT; zId[0]==0: not known yet */
-  CqText found;                   /* OUT: id of the batch that has the key */
-  CqRows rows;                    /* Where found lives */
+  char *zId;                      /* OUT: the batch id; had before any write */
 };
 
 /*
@@ -414,19 +412,17 @@ static void cqEnqueueLoad(CqOp *p, void *pCtx){
   claimqBindText(p, pStmt, 1, pE->session);
   claimqBindText(p, pStmt, 2, pE->aOpt[CQ_E_SOURCE_KEY].t);
   if( claimqStep(p, pStmt) ){
-    CqCell *pCell = claimqRowsAdd(p, &pE->rows);
-    claimqCellColumn(p, &pE->rows, pCell, pStmt, 0);
-    if( p->rc==SQLITE_OK ) pE->found = claimqCellGetText(pCell);
+    CqText id = claimqColumnText(p, pStmt, 0);
+    char *zNew = claimqRealloc(p, pE->zId, (i64)id.n+CQ_BATCH_ID_SZ);
+    if( zNew ){
+      pE->zId = zNew;
+      if( id.z ) memcpy(zNew, id.z, (size_t)id.n);
+      zNew[id.n] = 0;
+    }
   }else{
     p->nWrite = 1;
   }
   claimqStmtDone(p, CQ_SQL_SESSION_BY_KEY, pStmt);
-}
-
-static void cqEnqueueForget(void *pCtx){
-  CqEnqueue *pE = (CqEnqueue*)pCtx;
-  claimqRowsClear(&pE->rows);
-  pE->found.z = 0;
 }
 
 static void cqEnqueueApply(CqOp *p, void *pCtx){
@@ -454,11 +450,10 @@ static void cqEnqueueApply(CqOp *p, void *pCtx){
 static void cqEnqueueFunc(
   CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
 ){
-  static const CqTask task = { cqEnqueueLoad, cqEnqueueApply, cqEnqueueForget };
+  static const CqTask task = { cqEnqueueLoad, cqEnqueueApply, 0 };
   CqEnqueue e;
   CqVal session;
   memset(&e, 0, sizeof(e));
-  claimqRowsInit(&e.rows, 1);
   claimqRead(p, &cqEnqueueSession, apVal[0], &session);
   claimqReadOptions(p, cqEnqueueOpt, CQ_E_N, 0, nVal-2, &apVal[2], e.aOpt);
   if( p->rc==SQLITE_OK && !claimqMergeKeyOk(e.aOpt[CQ_E_MERGE].t) ){
@@ -469,13 +464,11 @@ static void cqEnqueueFunc(
   e.session = session.t;
   e.pPayload = apVal[1];
   e.iAvailable = claimqDueAt(p, &e.aOpt[CQ_E_AT], &e.aOpt[CQ_E_DELAY]);
+  e.zId = claimqMalloc(p, CQ_BATCH_ID_SZ);
   if( e.aOpt[CQ_E_SOURCE_KEY].bGiven ) claimqRun(p, &task, &e);
   else if( p->rc==SQLITE_OK ) cqEnqueueApply(p, &e);
-  if( p->rc==SQLITE_OK ){
-    CqText id = e.found.z ? e.found : claimqStr(e.zId);
-    sqlite3_result_text(pCtx, id.z, id.n, SQLITE_TRANSIENT);
-  }
-  claimqRowsClear(&e.rows);
+  if( p->rc==SQLITE_OK ) sqlite3_result_text(pCtx, e.zId, -1, sqlite3_free);
+  else sqlite3_free(e.zId);
 }
 
 /**************************************************************************
@@ -509,13 +502,9 @@ static void cqSessionCancelApply(CqOp *p, void *pCtx){
   claimqExec(p, CQ_SQL_SESSION_DELETE_ONE, pStmt);
 }
 
-static void cqSessionCancelForget(void *pCtx){
-  (void)pCtx;
-}
-
 static const char *cqSessionCancel(CqOp *p, const CqVal *pRef, int bForce){
   static const CqTask task = {
-    cqSessionCancelLoad, cqSessionCancelApply, cqSessionCancelForget
+    cqSessionCancelLoad, cqSessionCancelApply, 0
   };
   CqSessionCancel c;
   memset(&c, 0, sizeof(c));

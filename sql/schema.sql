@@ -259,6 +259,250 @@ BEGIN
 END;
 
 --------------------------------------------------------------------------
+-- Lanes: claimq_lane(lane, owner, ...) takes jobs of one lane and partition by
+-- priority (larger first), then created_at_ms, then job_id.
+--
+-- Everything that happens to a job is one UPDATE of its row; what must be
+-- remembered of it is written by the triggers below, in the same statement:
+-- the attempt that began or ended, the one event of the terminal transition,
+-- the dead letter, the grant that was used up.
+
+-- The sets of required capabilities that jobs of a lane and partition have
+-- (had), so that a claim tells once per set, not once per job, what its worker
+-- can run.  Sets are told apart by their text; claimq_submit() writes them
+-- sorted and without repetition.  Jobs that require nothing have cap_id 0 and
+-- no row here.
+CREATE TABLE main.claimq_capset(
+  cap_id        INTEGER PRIMARY KEY,
+  lane_id       TEXT NOT NULL,
+  partition_key INTEGER NOT NULL,
+  required      TEXT NOT NULL,          -- a JSON array of strings
+  UNIQUE(lane_id, partition_key, required)
+) STRICT;
+
+-- The payload stands last: a claim that only looks at a job need not read over
+-- a large one.
+CREATE TABLE main.claimq_job(
+  job_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  lane_id         TEXT NOT NULL,
+  partition_key   INTEGER NOT NULL DEFAULT 0,
+  priority        INTEGER NOT NULL DEFAULT 0,
+  cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
+  state           TEXT NOT NULL DEFAULT 'ready'
+                  CHECK(state IN ('ready','delayed','active',
+                                  'completed','failed','cancelled')),
+  reclaim         TEXT NOT NULL DEFAULT 'auto'
+                  CHECK(reclaim IN ('auto','grant')),
+  created_at_ms   INTEGER NOT NULL DEFAULT
+                  (CAST(round((julianday('now')-2440587.5)*86400000)
+                   AS INTEGER)),
+  available_at_ms INTEGER,              -- NULL: created_at_ms; by trigger
+  attempt_index   INTEGER NOT NULL DEFAULT 0,    -- the attempt now or next
+  retry_count     INTEGER NOT NULL DEFAULT 0,
+  reclaim_count   INTEGER NOT NULL DEFAULT 0,
+  fencing_token   INTEGER NOT NULL DEFAULT 0,
+  attempts        INTEGER NOT NULL DEFAULT 0,    -- claims, less releases
+  claim_id        TEXT,
+  lease_token     TEXT,
+  owner_id        TEXT,
+  incarnation_id  TEXT,
+  claimed_at_ms   INTEGER,
+  expires_at_ms   INTEGER,
+  previous_claim_id TEXT,               -- the expired claim it displaced
+  promoted        INTEGER NOT NULL DEFAULT 0,
+  max_attempts    INTEGER NOT NULL DEFAULT 20 CHECK(max_attempts>=0),
+  backoff_ms      INTEGER NOT NULL DEFAULT 1000 CHECK(backoff_ms>=0),
+  backoff_factor  INTEGER NOT NULL DEFAULT 2 CHECK(backoff_factor>=0),
+  backoff_max_ms  INTEGER NOT NULL DEFAULT 60000 CHECK(backoff_max_ms>=0),
+  max_reclaims    INTEGER NOT NULL DEFAULT 1000 CHECK(max_reclaims>=0),
+  source_key      TEXT,                 -- unique in the lane till the end
+  flow_id         TEXT,
+  namespace       TEXT,
+  instance_tag    TEXT,
+  required_capabilities TEXT NOT NULL DEFAULT '[]',
+  last_error      TEXT,
+  terminal_at_ms  INTEGER,              -- set with the terminal states
+  -- How the last claim that is over ended, other than by being displaced by
+  -- another claim: complete, release, retry, dead (a retry too many), reject,
+  -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
+  settled_by      TEXT,
+  settled_at_ms   INTEGER,
+  settled_claim_id TEXT,
+  settled_token   TEXT,
+  grant_id        INTEGER,              -- by which it was reclaimed last
+  result          ANY,
+  payload         ANY,
+  -- A job that a grant must free is never due while active, a terminal one
+  -- never again.
+  due             INTEGER AS (
+    CASE state
+      WHEN 'ready' THEN -1
+      WHEN 'delayed' THEN
+        iif(promoted, -1, max(0, ifnull(available_at_ms, created_at_ms)))
+      WHEN 'active' THEN
+        iif(reclaim='auto', iif(promoted, -1, max(0, ifnull(expires_at_ms,0))),
+            NULL)
+    END) VIRTUAL
+) STRICT;
+
+-- The head of what is ready for each set is one seek.
+CREATE INDEX main.claimq_job_by_due ON claimq_job(
+  lane_id, partition_key, cap_id, due, priority DESC, created_at_ms
+) WHERE due IS NOT NULL;
+
+CREATE UNIQUE INDEX main.claimq_job_by_key ON claimq_job(lane_id, source_key)
+  WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
+
+-- One row per attempt.  An attempt that was released is overwritten by the
+-- next claim, which has the same index; no other is.
+CREATE TABLE main.claimq_attempt(
+  job_id         INTEGER NOT NULL,
+  attempt_index  INTEGER NOT NULL,
+  owner_id       TEXT NOT NULL,
+  incarnation_id TEXT NOT NULL,
+  fencing_token  INTEGER NOT NULL,
+  started_at_ms  INTEGER NOT NULL,
+  ended_at_ms    INTEGER,
+  outcome        TEXT CHECK(outcome IN ('success','retry','failed','released',
+                   'interrupted_reclaimed','cancelled','revoked')),
+  error          TEXT,
+  PRIMARY KEY(job_id, attempt_index)
+) STRICT, WITHOUT ROWID;
+
+-- One row per terminal transition.  SQLite has one writer at a time, so ids
+-- follow the order of commits: a reader that remembers the greatest event_id
+-- it saw and asks for greater ones misses none.
+CREATE TABLE main.claimq_event(
+  event_id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id         INTEGER NOT NULL,
+  lane_id        TEXT NOT NULL,
+  partition_key  INTEGER NOT NULL,
+  flow_id        TEXT,
+  outcome        TEXT NOT NULL
+                 CHECK(outcome IN ('success','failed','cancelled')),
+  namespace      TEXT,
+  instance_tag   TEXT,
+  occurred_at_ms INTEGER NOT NULL
+) STRICT;
+
+-- Permissions to reclaim an expired or revoked job, for one owner.  The newest
+-- of a job counts; it is deleted when it is used or found expired.
+CREATE TABLE main.claimq_grant(
+  grant_id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id              INTEGER NOT NULL,
+  owner_id            TEXT NOT NULL,
+  incarnation_id      TEXT NOT NULL,
+  lane_id             TEXT NOT NULL,
+  issued_at_ms        INTEGER NOT NULL,
+  expires_at_ms       INTEGER NOT NULL,
+  capability_hash     TEXT,
+  worker_capabilities TEXT,             -- a JSON array of strings
+  route_snapshot_json TEXT,
+  admission_summary   TEXT
+) STRICT;
+
+CREATE INDEX main.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
+
+-- What a plain INSERT leaves open.  claimq_capable() raises if the required
+-- capabilities are no list of capabilities; it is 1 for an empty list, however
+-- that is written.
+CREATE TRIGGER main.claimq_job_insert AFTER INSERT ON claimq_job
+WHEN new.available_at_ms IS NULL
+  OR (new.state='ready' AND new.available_at_ms>new.created_at_ms)
+  OR (new.cap_id=0 AND new.required_capabilities<>'[]')
+BEGIN
+  INSERT INTO claimq_capset(lane_id, partition_key, required)
+    SELECT new.lane_id, new.partition_key, new.required_capabilities
+    WHERE NOT claimq_capable(new.required_capabilities, '[]')
+    ON CONFLICT DO NOTHING;
+  UPDATE claimq_job SET
+    available_at_ms=ifnull(available_at_ms, created_at_ms),
+    state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
+              state),
+    cap_id=ifnull((
+      SELECT s.cap_id FROM claimq_capset AS s
+      WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
+        AND s.required=new.required_capabilities), 0)
+  WHERE job_id=new.job_id;
+END;
+
+-- A claim is over: displaced by another (new.claim_id), or settled.
+CREATE TRIGGER main.claimq_job_attempt_end AFTER UPDATE OF claim_id
+ON claimq_job WHEN old.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
+BEGIN
+  UPDATE claimq_attempt SET
+    ended_at_ms=iif(new.claim_id IS NULL, new.settled_at_ms, new.claimed_at_ms),
+    outcome=CASE iif(new.claim_id IS NULL, new.settled_by, 'reclaim_cap')
+      WHEN 'complete' THEN 'success'
+      WHEN 'release' THEN 'released'
+      WHEN 'retry' THEN 'retry'
+      WHEN 'revoke' THEN 'revoked'
+      WHEN 'cancel' THEN 'cancelled'
+      WHEN 'reclaim_cap' THEN 'interrupted_reclaimed'
+      ELSE 'failed'
+    END,
+    error=iif(new.claim_id IS NULL AND new.settled_by IN
+                ('retry','dead','reject','reclaim_cap'), new.last_error, NULL)
+  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
+END;
+
+-- A claim begins.
+CREATE TRIGGER main.claimq_job_attempt_begin AFTER UPDATE OF claim_id
+ON claimq_job WHEN new.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
+BEGIN
+  INSERT INTO claimq_attempt(job_id, attempt_index, owner_id, incarnation_id,
+      fencing_token, started_at_ms)
+  VALUES(new.job_id, new.attempt_index, new.owner_id, new.incarnation_id,
+      new.fencing_token, new.claimed_at_ms)
+  ON CONFLICT DO UPDATE SET
+    owner_id=excluded.owner_id, incarnation_id=excluded.incarnation_id,
+    fencing_token=excluded.fencing_token,
+    started_at_ms=excluded.started_at_ms,
+    ended_at_ms=NULL, outcome=NULL, error=NULL;
+END;
+
+-- The terminal transition.  A terminal state is never left.
+CREATE TRIGGER main.claimq_job_end AFTER UPDATE OF state ON claimq_job
+WHEN new.state IN ('completed','failed','cancelled')
+  AND old.state NOT IN ('completed','failed','cancelled')
+BEGIN
+  INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
+      namespace, instance_tag, occurred_at_ms)
+  VALUES(new.job_id, new.lane_id, new.partition_key, new.flow_id,
+      iif(new.state='completed', 'success', new.state),
+      new.namespace, new.instance_tag, new.terminal_at_ms);
+END;
+
+-- Failed jobs go to the dead letters.  The keys of origin are the names of the
+-- options of claimq_submit(), so that claimq_requeue() can submit the job
+-- again: priority, capabilities (a JSON array), source_key, max_attempts,
+-- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
+-- partition_key, flow_id, namespace, instance_tag.
+CREATE TRIGGER main.claimq_job_fail AFTER UPDATE OF state ON claimq_job
+WHEN new.state='failed' AND old.state NOT IN ('completed','failed','cancelled')
+BEGIN
+  INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
+      failed_at_ms, reason, attempts, origin)
+  VALUES('lane', new.lane_id, new.job_id, new.payload, new.created_at_ms,
+      new.terminal_at_ms, new.last_error, new.attempts,
+      json_object('priority', new.priority,
+        'capabilities', json(new.required_capabilities),
+        'source_key', new.source_key, 'max_attempts', new.max_attempts,
+        'backoff_ms', new.backoff_ms, 'backoff_factor', new.backoff_factor,
+        'backoff_max_ms', new.backoff_max_ms,
+        'max_reclaims', new.max_reclaims, 'reclaim', new.reclaim,
+        'partition_key', new.partition_key, 'flow_id', new.flow_id,
+        'namespace', new.namespace, 'instance_tag', new.instance_tag));
+END;
+
+-- claimq_reclaim() uses up the grant.
+CREATE TRIGGER main.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
+WHEN new.grant_id IS NOT NULL
+BEGIN
+  DELETE FROM claimq_grant WHERE grant_id=new.grant_id;
+END;
+
+--------------------------------------------------------------------------
 -- Dead letters: claimq_dead_letter(source, scope, owner, ...) takes what other
 -- disciplines rejected, oldest first.
 --
@@ -365,9 +609,3 @@ CREATE TABLE main.claimq_fence(
   resource TEXT NOT NULL PRIMARY KEY,
   token    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-
---------------------------------------------------------------------------
--- claimq_vacuum(): finds what it may remove without looking at the rest.
-
-CREATE INDEX main.claimq_letter_by_done
-  ON claimq_letter(letter_id) WHERE status IN ('resolved','discarded');

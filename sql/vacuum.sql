@@ -16,7 +16,7 @@ UPDATE main.claimq_partition SET vacuumed_seq=?2 WHERE partition_id=?1
 -- name: VACUUM_LETTERS
 -- At most ?1 letters that are resolved or discarded.
 SELECT letter_id, 0
-FROM main.claimq_letter INDEXED BY claimq_letter_by_done
+FROM main.claimq_letter INDEXED BY claimq_letter_done
 WHERE status IN ('resolved','discarded') LIMIT ?1
 
 -- name: VACUUM_LETTERS_DELETE

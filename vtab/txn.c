@@ -112,20 +112,34 @@ static void cqTxnReady(CqOp *p){
 ** way) or op has an error.
 */
 static int cqTxnOpen(CqOp *p){
-  int bBusy;
+  int bAuto = sqlite3_get_autocommit(p->db);
+  int nWrite = p->nWrite;
   cqTxnReady(p);
   if( p->rc ) return 0;
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
-  bBusy = cqIsBusy(p);
-  if( bBusy ) claimqOpReset(p);
-  return !bBusy && p->rc==SQLITE_OK;
+  if( cqIsBusy(p) ){
+    claimqOpReset(p);
+    p->nWrite = nWrite;
+    return 0;
+  }
+  /* A progress handler may stop the statement after it has done its work. */
+  if( p->rc && bAuto && !sqlite3_get_autocommit(p->db) ) cqTxnUndo(p, 1);
+  return p->rc==SQLITE_OK;
 }
 
 /*
-** Release the savepoint, or undo it if op has an error or gets one here.
+** Release the savepoint, or undo it if op has an error or gets one here.  An
+** interrupt that strikes when the commit is done changes nothing any more: an
+** interrupted RELEASE that did not commit leaves the transaction open.
 */
 static void cqTxnClose(CqOp *p, int bWhole){
+  int bGood = p->rc==SQLITE_OK;
   cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
+  if( bGood && bWhole && p->rc==SQLITE_INTERRUPT
+   && sqlite3_get_autocommit(p->db)
+  ){
+    claimqOpReset(p);
+  }
   if( p->rc ) cqTxnUndo(p, bWhole);
 }
 
@@ -180,7 +194,7 @@ static void cqTxnFilter(CqOp *p, const CqTask *pTask, void *pCtx){
   pTask->xLoad(p, pCtx);
   if( p->rc || p->nWrite==0 ) return;
   if( sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
-    pTask->xForget(pCtx);
+    if( pTask->xForget ) pTask->xForget(pCtx);
     cqTxnWhole(p, pTask, pCtx, 1);
     return;
   }
@@ -199,7 +213,7 @@ static void cqTxnFunction(CqOp *p, const CqTask *pTask, void *pCtx){
   cqTxnWhole(p, pTask, pCtx, 0);
   if( cqIsBusy(p) && sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
     claimqOpReset(p);
-    pTask->xForget(pCtx);
+    if( pTask->xForget ) pTask->xForget(pCtx);
     cqTxnWhole(p, pTask, pCtx, 1);
   }
 }

@@ -1,0 +1,1008 @@
+/*
+** lane.c: the lane discipline.  Jobs are claimed by priority, by workers that
+** have the capabilities they require; they are tried, retried, reclaimed from
+** workers that vanished, and end with exactly one event.
+**
+**     SELECT claimq_submit('render', 'frame 1', 'capabilities', '["gpu"]');
+**     -- 1
+**     SELECT job_id, payload, attempt_index, claim_id
+**       FROM claimq_lane('render', 'worker-a', capabilities => ...);
+**     -- 1|frame 1|0|qjc:1:1
+**     SELECT claimq_retry('qjc:1:1', :lease_token, 'driver crashed');
+**     -- retry
+**     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
+**     -- retry|driver crashed
+**
+** How a claim chooses
+**
+** Jobs stand in one index by (lane, partition, set of required capabilities,
+** due), and within the ready ones (due = -1) in claim order.  A claim looks at
+** the sets of its lane, keeps those its worker satisfies, and reads the head
+** of each, keeping the best max_jobs keys seen so far.  A set is left at the
+** first ready job that is no better than all of these, so a set costs one
+** seek, and jobs of sets that the worker does not satisfy cost nothing,
+** however many they are.  Jobs that became due but were not promoted yet (see
+** sql/schema.sql) are in no order: all of them are looked at, and promoted if
+** they are many.
+**
+** What the sets cost: a claim takes about 70 steps of SQLite's machine more
+** for each set that its worker satisfies, and 7 for each that it does not
+** (test/lane_cost.test holds it to that).  Thousands of sets are fine, one set
+** per job is not: that is what source_key, lanes and partitions are for.
+**
+** How a job changes
+**
+** By one UPDATE of its row, always: a claim of several jobs too, and also if
+** some of the jobs it met were reclaimed too often and become failed.  History,
+** event, dead letter and the end of a grant are written by triggers in
+** sql/schema.sql.  So every operation here works inside INSERT ... SELECT.
+**
+** The rule of repetition: the job row remembers how its last claim was
+** settled.  complete, retry and reject with that claim and token give the same
+** answer again and write nothing, until the job is claimed again: then there
+** is a current claim, and the old one is displaced.
+*/
+#include "claimq_int.h"
+
+/* Columns of the fragment LANE_ROW.  The first ten are the result's. */
+#define CQ_L_LANE      1
+#define CQ_L_ATTEMPT   6
+#define CQ_L_RECLAIMS  7
+#define CQ_L_NCOL     10
+#define CQ_L_FENCE    10
+#define CQ_L_CLAIM    11
+#define CQ_L_ATTEMPTS 12
+#define CQ_L_ACTIVE   13
+
+#define CQ_L_COLS "job_id lane_id partition_key priority payload " \
+  "required_capabilities attempt_index reclaim_count created_at_ms " \
+  "available_at_ms"
+
+/* Due jobs of a set that a claim may leave unpromoted. */
+#define CQ_L_DUE_FEW   64
+/* Jobs that one claim promotes, or fails for their reclaim cap, at most. */
+#define CQ_L_MOST      10000
+
+#define CQ_I64_MIN     (-CQ_I64_MAX-1)
+
+/* Who claims, and for how long. */
+typedef struct CqLaneWorker CqLaneWorker;
+struct CqLaneWorker {
+  CqText owner, incarnation;
+  i64 iTtl;
+};
+
+/*
+** Raise bad_argument unless json is a list of capabilities.  Returns the
+** number of its elements.
+*/
+static int cqLaneCaps(CqOp *p, const char *zName, CqText json){
+  int n = p->rc ? 0 : claimqCapsCheck(json);
+  if( n<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT,
+        "%s must be a JSON array of non-empty strings", zName);
+    n = 0;
+  }
+  return n;
+}
+
+/*
+** Write the cells of job iJob from a[0] on as they will be once it is claimed.
+*/
+static void cqLaneCells(
+  CqOp *p, CqRows *pRows, CqCell *a, i64 iJob, const CqLaneWorker *pW
+){
+  sqlite3_stmt *pRow = claimqStmt(p, CQ_SQL_LANE_BY_ID);
+  claimqBindInt(p, pRow, 1, iJob);
+  if( claimqStep(p, pRow) ){
+    CqLease lease;
+    int i;
+    for(i=0; i<CQ_L_NCOL; i++) claimqCellColumn(p, pRows, &a[i], pRow, i);
+    if( p->rc==SQLITE_OK && sqlite3_column_int(pRow, CQ_L_ACTIVE) ){
+      a[CQ_L_ATTEMPT].u.i++;
+      a[CQ_L_RECLAIMS].u.i++;
+    }
+    claimqLeaseMake(&lease, "qjc", iJob,
+        sqlite3_column_int64(pRow, CQ_L_FENCE),
+        claimqColumnText(p, pRow, CQ_L_LANE),
+        pW->owner, pW->incarnation, claimqNow(p), pW->iTtl);
+    claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], &lease,
+        claimqColumnText(p, pRow, CQ_L_CLAIM),
+        sqlite3_column_int64(pRow, CQ_L_ATTEMPTS));
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_BY_ID, pRow);
+}
+
+/*
+** Bind what the fragment LANE_LEASE needs: ?2 .. ?5.
+*/
+static void cqLaneBindWorker(
+  CqOp *p, sqlite3_stmt *pStmt, const CqLaneWorker *pW
+){
+  claimqBindText(p, pStmt, 2, pW->owner);
+  claimqBindText(p, pStmt, 3, pW->incarnation);
+  claimqBindInt(p, pStmt, 4, claimqNow(p));
+  claimqBindInt(p, pStmt, 5, claimqAddSat(claimqNow(p), pW->iTtl));
+}
+
+/**************************************************************************
+** Choosing jobs
+*/
+typedef struct CqLaneClaim CqLaneClaim;
+struct CqLaneClaim {
+  CqText lane, offered;           /* Offered: the worker's capabilities */
+  i64 iPartition;
+  i64 nMax;
+  CqLaneWorker worker;
+  CqIds sets;                     /* Sets that the worker satisfies */
+  CqIds late;                     /* Those with many unpromoted jobs */
+  CqJobKey *aPick;                /* The best so far, in order */
+  int nPick, nPickAlloc;
+  CqIds spent;                    /* Met, and reclaimed too often */
+  CqIds ids;                      /* All that will be written */
+  CqRows *pRows;                  /* What was picked, for the caller */
+};
+
+/*
+** The place of a key among the picks: before all that go after it.
+*/
+static int cqLanePlace(const CqLaneClaim *pC, const CqJobKey *pKey){
+  int iLow = 0, iHigh = pC->nPick;
+  if( iHigh && claimqJobCompare(&pC->aPick[iHigh-1], pKey)<0 ) return iHigh;
+  while( iLow<iHigh ){
+    int iMid = (iLow + iHigh)/2;
+    if( claimqJobCompare(&pC->aPick[iMid], pKey)<0 ) iLow = iMid+1;
+    else iHigh = iMid;
+  }
+  return iLow;
+}
+
+/*
+** Put a key at its place; the last one falls out if there are enough.
+*/
+static void cqLanePick(CqOp *p, CqLaneClaim *pC, int i, const CqJobKey *pKey){
+  if( pC->nPick>=pC->nMax ){
+    pC->nPick--;
+  }else if( pC->nPick>=pC->nPickAlloc ){
+    int nNew = pC->nPickAlloc ? pC->nPickAlloc*2 : 16;
+    CqJobKey *aNew = claimqRealloc(p, pC->aPick, nNew*(i64)sizeof(*aNew));
+    if( aNew==0 ) return;
+    pC->aPick = aNew;
+    pC->nPickAlloc = nNew;
+  }
+  memmove(&pC->aPick[i+1], &pC->aPick[i],
+          (size_t)(pC->nPick-i)*sizeof(*pKey));
+  pC->aPick[i] = *pKey;
+  pC->nPick++;
+}
+
+/*
+** Offer the job of the fragment LANE_KEY that pStmt stands on.  Returns 0 if
+** enough better ones are picked already.  A job that is spent takes nobody's
+** place.
+*/
+static int cqLaneOffer(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pStmt){
+  CqJobKey key;
+  int i;
+  key.iJob = sqlite3_column_int64(pStmt, 0);
+  key.iPriority = sqlite3_column_int64(pStmt, 1);
+  key.iCreated = sqlite3_column_int64(pStmt, 2);
+  i = cqLanePlace(pC, &key);
+  if( i>=pC->nMax ) return 0;
+  if( !sqlite3_column_int(pStmt, 3) ){
+    cqLanePick(p, pC, i, &key);
+  }else if( pC->spent.n<CQ_L_MOST ){
+    claimqIdsAdd(p, &pC->spent, key.iJob);
+  }
+  return 1;
+}
+
+/*
+** The sets that the worker satisfies; 0 is the one that requires nothing.  A
+** set that somebody corrupted is satisfied by nobody.
+*/
+static void cqLaneSets(CqOp *p, CqLaneClaim *pC){
+  sqlite3_stmt *pStmt;
+  claimqIdsAdd(p, &pC->sets, 0);
+  if( p->rc || claimqCapsCheck(pC->offered)==0 ) return;
+  pStmt = claimqStmt(p, CQ_SQL_LANE_SETS);
+  claimqBindText(p, pStmt, 1, pC->lane);
+  claimqBindInt(p, pStmt, 2, pC->iPartition);
+  while( claimqStep(p, pStmt) ){
+    CqText required = claimqColumnText(p, pStmt, 1);
+    if( p->rc==SQLITE_OK && claimqCapsCheck(required)>=0
+     && claimqCapable(required, pC->offered)
+    ){
+      claimqIdsAdd(p, &pC->sets, sqlite3_column_int64(pStmt, 0));
+    }
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_SETS, pStmt);
+}
+
+/*
+** A statement that reads or promotes the jobs of one set after the other.
+*/
+static sqlite3_stmt *cqLaneStmt(CqOp *p, const CqLaneClaim *pC, int eStmt){
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  claimqBindText(p, pStmt, 1, pC->lane);
+  claimqBindInt(p, pStmt, 2, pC->iPartition);
+  claimqBindInt(p, pStmt, 4, claimqNow(p));
+  return pStmt;
+}
+
+/*
+** Offer all that is ready or due, set by set.
+*/
+static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
+  sqlite3_stmt *pReady = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
+  sqlite3_stmt *pDue = cqLaneStmt(p, pC, CQ_SQL_LANE_DUE);
+  int i;
+  for(i=0; i<pC->sets.n && p->rc==SQLITE_OK; i++){
+    int nDue = 0;
+    claimqBindInt(p, pReady, 3, pC->sets.a[i]);
+    while( claimqStep(p, pReady) && cqLaneOffer(p, pC, pReady) ){}
+    sqlite3_reset(pReady);
+    claimqBindInt(p, pDue, 3, pC->sets.a[i]);
+    while( claimqStep(p, pDue) ){
+      cqLaneOffer(p, pC, pDue);
+      nDue++;
+    }
+    sqlite3_reset(pDue);
+    if( nDue>=CQ_L_DUE_FEW ) claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_READY, pReady);
+  claimqStmtDone(p, CQ_SQL_LANE_DUE, pDue);
+}
+
+/**************************************************************************
+** The claim
+*/
+static void cqLaneLoad(CqOp *p, void *pCtx){
+  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
+  int i;
+  if( pC->nMax==0 ) return;
+  cqLaneSets(p, pC);
+  cqLaneChoose(p, pC);
+  for(i=0; i<pC->nPick && p->rc==SQLITE_OK; i++){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    if( a ) cqLaneCells(p, pC->pRows, a, pC->aPick[i].iJob, &pC->worker);
+    claimqIdsAdd(p, &pC->ids, pC->aPick[i].iJob);
+  }
+  for(i=0; i<pC->spent.n; i++) claimqIdsAdd(p, &pC->ids, pC->spent.a[i]);
+  p->nWrite = pC->ids.n ? 1 + (pC->late.n>0) : 0;
+}
+
+static void cqLaneForget(void *pCtx){
+  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
+  claimqRowsClear(pC->pRows);
+  claimqIdsClear(&pC->sets);
+  claimqIdsClear(&pC->late);
+  claimqIdsClear(&pC->spent);
+  claimqIdsClear(&pC->ids);
+  sqlite3_free(pC->aPick);
+  pC->aPick = 0;
+  pC->nPick = pC->nPickAlloc = 0;
+}
+
+/*
+** Upkeep: move jobs that have fallen due to the ready ones.
+*/
+static void cqLanePromote(CqOp *p, CqLaneClaim *pC){
+  i64 nLeft = CQ_L_MOST;
+  int i;
+  for(i=0; i<pC->late.n && nLeft>0; i++){
+    sqlite3_stmt *pStmt = cqLaneStmt(p, pC, CQ_SQL_LANE_PROMOTE);
+    claimqBindInt(p, pStmt, 3, pC->late.a[i]);
+    claimqBindInt(p, pStmt, 5, nLeft);
+    nLeft -= claimqExec(p, CQ_SQL_LANE_PROMOTE, pStmt);
+  }
+}
+
+static void cqLaneApply(CqOp *p, void *pCtx){
+  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
+  int bOne = pC->ids.n==1 && pC->spent.n==0;
+  int eStmt = pC->spent.n ? CQ_SQL_LANE_STAMP_MIXED
+            : bOne ? CQ_SQL_LANE_STAMP_ONE : CQ_SQL_LANE_STAMP;
+  sqlite3_stmt *pStmt;
+  if( !p->bAlone ) cqLanePromote(p, pC);
+  pStmt = claimqStmt(p, eStmt);
+  if( bOne ) claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
+  else claimqBindIds(p, pStmt, 1, &pC->ids);
+  cqLaneBindWorker(p, pStmt, &pC->worker);
+  claimqExec(p, eStmt, pStmt);
+}
+
+/* Arguments of claimq_lane(...), in this order. */
+static const CqArgDef cqLaneArg[] = {
+  { "lane",         CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+  { "owner",        CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+  { "ttl_ms",       CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
+  { "max_jobs",     CQ_T_INT,  0, 0, 1, 0, 0, 0, 0 },
+  { "incarnation",  CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
+  { "capabilities", CQ_T_JSON, 0, 0, 0, "[]", 0, 0, 0 },
+  { "partition",    CQ_T_INT,  0, 0, 0, 0, CQ_I64_MIN, 0, 0 },
+  { "now_ms",       CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+
+static void cqLaneFill(CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows){
+  static const CqTask task = { cqLaneLoad, cqLaneApply, cqLaneForget };
+  CqLaneClaim c;
+  CqRows rows;
+  memset(&c, 0, sizeof(c));
+  c.lane = aArg[0].t;
+  c.worker.owner = aArg[1].t;
+  c.worker.iTtl = aArg[2].i;
+  c.nMax = aArg[3].i<nLimit ? aArg[3].i : nLimit;
+  c.worker.incarnation = aArg[4].t;
+  c.offered = aArg[5].t;
+  c.iPartition = aArg[6].i;
+  c.pRows = pRows;
+  cqLaneCaps(p, "capabilities", c.offered);
+  claimqRun(p, &task, &c);
+  claimqRowsInit(&rows, 0);       /* The caller keeps the rows */
+  c.pRows = &rows;
+  cqLaneForget(&c);
+}
+
+/**************************************************************************
+** Submit
+*/
+static const char *const *cqReclaimWords(void){
+  static const char *const az[] = { "auto", "grant", 0 };
+  return az;
+}
+
+/* Options of claimq_submit(), in the order of LANE_INSERT. */
+#define CQ_SUB_CAPS  1
+#define CQ_SUB_KEY   2
+#define CQ_SUB_AT    3
+#define CQ_SUB_DELAY 4
+#define CQ_SUB_NOW  15
+#define CQ_SUB_N    16
+static const CqArgDef cqSubmitOpt[CQ_SUB_N] = {
+  { "priority",        CQ_T_INT,  0, 0, 0, 0, CQ_I64_MIN, 0, 0 },
+  { "capabilities",    CQ_T_JSON, 0, 0, 0, "[]", 0, 0, 0 },
+  { "source_key",      CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "available_at_ms", CQ_T_INT,  0, 0, 0, 0, 0, 0, 0 },
+  { "delay_ms",        CQ_T_INT,  0, 0, 0, 0, 0, 0, 0 },
+  { "max_attempts",    CQ_T_INT,  0, 0, 20, 0, 0, 0, 0 },
+  { "backoff_ms",      CQ_T_INT,  0, 0, 1000, 0, 0, 0, 0 },
+  { "backoff_factor",  CQ_T_INT,  0, 0, 2, 0, 0, 0, 0 },
+  { "backoff_max_ms",  CQ_T_INT,  0, 0, 60000, 0, 0, 0, 0 },
+  { "max_reclaims",    CQ_T_INT,  0, 0, 1000, 0, 0, 0, 0 },
+  { "reclaim",         CQ_T_WORD, 0, 0, 0, 0, 0, 0, cqReclaimWords },
+  { "partition_key",   CQ_T_INT,  0, 0, 0, 0, CQ_I64_MIN, 0, 0 },
+  { "flow_id",         CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "namespace",       CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "instance_tag",    CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "now_ms",          CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+static const CqArgDef cqSubmitLane = {
+  "lane", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0
+};
+
+typedef struct CqSubmit CqSubmit;
+struct CqSubmit {
+  CqText lane;
+  sqlite3_value *pPayload;
+  CqVal aOpt[CQ_SUB_N];
+  i64 iAvailable;
+  CqText *aItem;                  /* Where the set of capabilities lives */
+  i64 iJob;                       /* OUT */
+};
+
+/*
+** Replace the capabilities by the one way to write their set.  One piece of
+** memory holds the elements, their text, and the new list.
+*/
+static void cqSubmitCaps(CqOp *p, CqSubmit *pS){
+  CqText *pCaps = &pS->aOpt[CQ_SUB_CAPS].t;
+  int n = cqLaneCaps(p, "capabilities", *pCaps);
+  char *zText, *zOut;
+  if( p->rc || !pS->aOpt[CQ_SUB_CAPS].bGiven ) return;
+  pS->aItem = claimqMalloc(p, n*(i64)sizeof(CqText) + 4*(i64)pCaps->n);
+  if( pS->aItem==0 ) return;
+  zText = (char*)&pS->aItem[n];
+  zOut = &zText[pCaps->n];
+  pCaps->n = claimqCapsCanon(*pCaps, pS->aItem, zText, zOut);
+  pCaps->z = zOut;
+}
+
+/*
+** A job of the lane that has the source key and is not terminal is the answer.
+*/
+static void cqSubmitLoad(CqOp *p, void *pCtx){
+  CqSubmit *pS = (CqSubmit*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_BY_KEY);
+  claimqBindText(p, pStmt, 1, pS->lane);
+  claimqBindText(p, pStmt, 2, pS->aOpt[CQ_SUB_KEY].t);
+  if( claimqStep(p, pStmt) ) pS->iJob = sqlite3_column_int64(pStmt, 0);
+  else p->nWrite = 1;
+  claimqStmtDone(p, CQ_SQL_LANE_BY_KEY, pStmt);
+}
+
+static void cqSubmitForget(void *pCtx){
+  ((CqSubmit*)pCtx)->iJob = 0;
+}
+
+static void cqSubmitApply(CqOp *p, void *pCtx){
+  CqSubmit *pS = (CqSubmit*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_INSERT);
+  int i;
+  claimqBindText(p, pStmt, 1, pS->lane);
+  claimqBindValue(p, pStmt, 2, pS->pPayload);
+  for(i=0; i<CQ_SUB_N; i++){
+    if( cqSubmitOpt[i].eType==CQ_T_INT ){
+      claimqBindInt(p, pStmt, 3+i, pS->aOpt[i].i);
+    }else{
+      claimqBindText(p, pStmt, 3+i, pS->aOpt[i].t);
+    }
+  }
+  claimqBindInt(p, pStmt, 3+CQ_SUB_AT, pS->iAvailable);
+  claimqBindInt(p, pStmt, 3+CQ_SUB_NOW, claimqNow(p));
+  claimqExec(p, CQ_SQL_LANE_INSERT, pStmt);
+  if( p->rc==SQLITE_OK ) pS->iJob = sqlite3_last_insert_rowid(p->db);
+}
+
+/*
+** claimq_submit(lane, payload [, option, value]...) -> job_id
+*/
+static void cqSubmitFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  static const CqTask task = { cqSubmitLoad, cqSubmitApply, cqSubmitForget };
+  CqSubmit s;
+  CqVal lane;
+  memset(&s, 0, sizeof(s));
+  claimqRead(p, &cqSubmitLane, apVal[0], &lane);
+  claimqReadOptions(p, cqSubmitOpt, CQ_SUB_N, 0, nVal-2, &apVal[2], s.aOpt);
+  cqSubmitCaps(p, &s);
+  s.lane = lane.t;
+  s.pPayload = apVal[1];
+  s.iAvailable = claimqDueAt(p, &s.aOpt[CQ_SUB_AT], &s.aOpt[CQ_SUB_DELAY]);
+  if( s.aOpt[CQ_SUB_KEY].bGiven ) claimqRun(p, &task, &s);
+  else if( p->rc==SQLITE_OK ) cqSubmitApply(p, &s);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, s.iJob);
+  sqlite3_free(s.aItem);
+}
+
+/**************************************************************************
+** The verbs
+*/
+#define CQ_LV_RESULT 0
+static const CqArgDef cqLaneOpt[] = {
+  { "result", CQ_T_ANY, 0, 1<<CQ_COMPLETE, 0, 0, 0, 0, 0 },
+};
+
+/* Columns of LANE_HOLD. */
+#define CQ_LH_CLAIM         0
+#define CQ_LH_TOKEN         1
+#define CQ_LH_SETTLED_BY    2
+#define CQ_LH_SETTLED_CLAIM 3
+#define CQ_LH_SETTLED_TOKEN 4
+#define CQ_LH_ATTEMPT       5
+#define CQ_LH_MAX_ATTEMPTS  6
+#define CQ_LH_RETRIES       7
+#define CQ_LH_BACKOFF       8
+#define CQ_LH_FACTOR        9
+#define CQ_LH_BACKOFF_MAX  10
+
+typedef struct CqLaneVerb CqLaneVerb;
+struct CqLaneVerb {
+  CqVerb *pVerb;
+  i64 iBack;                      /* release, retry: due time; -1: as it was */
+  const char *zFail;              /* What LANE_FAIL is to note, or 0 */
+};
+
+/*
+** What retry does: back to the queue after a while, or to the dead letters if
+** the attempts are used up.
+*/
+static void cqLaneRetry(CqOp *p, CqLaneVerb *pV, sqlite3_stmt *pStmt){
+  i64 nUsed = claimqAddSat(sqlite3_column_int64(pStmt, CQ_LH_ATTEMPT), 1);
+  i64 iDelay = pV->pVerb->iDelay;
+  if( nUsed>=sqlite3_column_int64(pStmt, CQ_LH_MAX_ATTEMPTS) ){
+    pV->zFail = pV->pVerb->zResult = "dead";
+    return;
+  }
+  if( iDelay<0 ){
+    iDelay = claimqBackoff(sqlite3_column_int64(pStmt, CQ_LH_BACKOFF),
+        sqlite3_column_int64(pStmt, CQ_LH_FACTOR),
+        sqlite3_column_int64(pStmt, CQ_LH_RETRIES),
+        sqlite3_column_int64(pStmt, CQ_LH_BACKOFF_MAX));
+  }
+  pV->iBack = claimqAddSat(claimqNow(p), iDelay);
+  pV->pVerb->zResult = "retry";
+}
+
+/*
+** The claim is the job's: decide what the verb writes and what it returns.
+*/
+static void cqLaneDecide(CqOp *p, CqLaneVerb *pV, sqlite3_stmt *pStmt){
+  CqVerb *pVerb = pV->pVerb;
+  pVerb->iResult = 1;
+  switch( pVerb->eVerb ){
+    case CQ_RENEW:
+      pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
+      break;
+    case CQ_RELEASE:
+      if( pVerb->iDelay>=0 ){
+        pV->iBack = claimqAddSat(claimqNow(p), pVerb->iDelay);
+      }
+      break;
+    case CQ_RETRY:
+      cqLaneRetry(p, pV, pStmt);
+      break;
+    case CQ_REJECT:
+      pV->zFail = "reject";
+      break;
+  }
+  p->nWrite = pVerb->eVerb!=CQ_GUARD;
+}
+
+/*
+** The claim is over.  If this very verb settled it and nobody claimed the job
+** since, the answer is the same again, and 1 is returned; else 0.
+*/
+static int cqLaneRepeated(CqVerb *pVerb, CqText settledBy){
+  static const char *const azWord[] = { 0, "complete", 0, "retry", "reject" };
+  const char *zWord = pVerb->eVerb==CQ_GUARD ? 0 : azWord[pVerb->eVerb];
+  pVerb->iResult = 1;
+  if( pVerb->eVerb==CQ_RETRY ){
+    if( claimqTextEq(settledBy, claimqStr("dead")) ) zWord = "dead";
+    pVerb->zResult = zWord;
+  }
+  return zWord && claimqTextEq(settledBy, claimqStr(zWord));
+}
+
+/*
+** The claim does not hold the job.  Raise claim_lost, unless the verb is a
+** repetition, or release, for which that is no error.
+*/
+static void cqLaneLost(
+  CqOp *p, CqVerb *pVerb, int eVerdict, CqText current, sqlite3_stmt *pStmt
+){
+  if( p->rc ) return;
+  if( pVerb->eVerb==CQ_RELEASE && eVerdict!=CQ_HOLD_TOKEN ){
+    pVerb->iResult = 0;
+    return;
+  }
+  if( eVerdict==CQ_HOLD_DISPLACED && current.z==0 ){
+    CqText claim = claimqColumnText(p, pStmt, CQ_LH_SETTLED_CLAIM);
+    CqText token = claimqColumnText(p, pStmt, CQ_LH_SETTLED_TOKEN);
+    CqText by = claimqColumnText(p, pStmt, CQ_LH_SETTLED_BY);
+    if( claimqTextEq(claim, pVerb->claimId) ){
+      if( !claimqTextEq(token, pVerb->token) ) eVerdict = CQ_HOLD_TOKEN;
+      else if( cqLaneRepeated(pVerb, by) ) return;
+    }
+  }
+  claimqLeaseLost(p, eVerdict, pVerb->claimId, current);
+}
+
+static void cqLaneVerbForget(void *pCtx){
+  CqLaneVerb *pV = (CqLaneVerb*)pCtx;
+  pV->iBack = -1;
+  pV->zFail = 0;
+  pV->pVerb->zResult = 0;
+}
+
+static void cqLaneVerbLoad(CqOp *p, void *pCtx){
+  CqLaneVerb *pV = (CqLaneVerb*)pCtx;
+  CqVerb *pVerb = pV->pVerb;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_HOLD);
+  CqText current = {0, 0};
+  CqHold hold;
+  int eVerdict;
+  memset(&hold, 0, sizeof(hold));
+  hold.nSize = 1;
+  claimqBindInt(p, pStmt, 1, pVerb->iHead);
+  if( claimqStep(p, pStmt) ){
+    hold.bHead = 1;
+    current = claimqColumnText(p, pStmt, CQ_LH_CLAIM);
+    if( claimqTextEq(current, pVerb->claimId) ){
+      hold.nRow = 1;
+      hold.nToken = claimqTextEq(claimqColumnText(p, pStmt, CQ_LH_TOKEN),
+                                 pVerb->token);
+    }
+  }
+  eVerdict = claimqHoldVerdict(&hold);
+  if( p->rc==SQLITE_OK && eVerdict==CQ_HOLD_OK ) cqLaneDecide(p, pV, pStmt);
+  else cqLaneLost(p, pVerb, eVerdict, current, pStmt);
+  claimqStmtDone(p, CQ_SQL_LANE_HOLD, pStmt);
+}
+
+static void cqLaneVerbApply(CqOp *p, void *pCtx){
+  static const int aStmt[] = {
+    CQ_SQL_LANE_RENEW, CQ_SQL_LANE_COMPLETE, CQ_SQL_LANE_RELEASE,
+    CQ_SQL_LANE_RETRY
+  };
+  CqLaneVerb *pV = (CqLaneVerb*)pCtx;
+  CqVerb *pVerb = pV->pVerb;
+  int eStmt = pV->zFail ? CQ_SQL_LANE_FAIL : aStmt[pVerb->eVerb];
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  claimqBindInt(p, pStmt, 1, pVerb->iHead);
+  claimqBindInt(p, pStmt, 2, pVerb->eVerb==CQ_RENEW ? pVerb->iResult
+                                                    : claimqNow(p));
+  switch( eStmt ){
+    case CQ_SQL_LANE_COMPLETE:
+      claimqBindValue(p, pStmt, 3, pVerb->aOpt[CQ_LV_RESULT].pVal);
+      break;
+    case CQ_SQL_LANE_RELEASE:
+      if( pV->iBack>=0 ) claimqBindInt(p, pStmt, 3, pV->iBack);
+      break;
+    case CQ_SQL_LANE_RETRY:
+      claimqBindText(p, pStmt, 3, pVerb->reason);
+      claimqBindInt(p, pStmt, 4, pV->iBack);
+      break;
+    case CQ_SQL_LANE_FAIL:
+      claimqBindText(p, pStmt, 3, pVerb->reason);
+      claimqBindText(p, pStmt, 4, claimqStr(pV->zFail));
+      break;
+  }
+  claimqExec(p, eStmt, pStmt);
+}
+
+static void cqLaneVerbRun(CqOp *p, CqVerb *pVerb){
+  static const CqTask task = {
+    cqLaneVerbLoad, cqLaneVerbApply, cqLaneVerbForget
+  };
+  CqLaneVerb v;
+  v.pVerb = pVerb;
+  cqLaneVerbForget(&v);
+  if( pVerb->eVerb==CQ_GUARD ) cqLaneVerbLoad(p, &v);
+  else claimqRun(p, &task, &v);
+}
+
+/**************************************************************************
+** Cancel and revoke
+*/
+typedef struct CqLaneState CqLaneState;
+struct CqLaneState {              /* Columns of LANE_STATE */
+  u8 bTerminal, bActive, bHeld, bLive;
+  i64 nReclaim, nMaxReclaim;
+};
+
+/*
+** 1 if the job exists, and what it is; else 0, and no job is nothing at all.
+*/
+static int cqLaneStateLoad(CqOp *p, i64 iJob, CqLaneState *pState){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_STATE);
+  int bFound;
+  memset(pState, 0, sizeof(*pState));
+  claimqBindInt(p, pStmt, 1, iJob);
+  claimqBindInt(p, pStmt, 2, claimqNow(p));
+  bFound = claimqStep(p, pStmt);
+  if( bFound ){
+    pState->bTerminal = (u8)sqlite3_column_int(pStmt, 0);
+    pState->bActive = (u8)sqlite3_column_int(pStmt, 1);
+    pState->bHeld = (u8)sqlite3_column_int(pStmt, 2);
+    pState->bLive = (u8)sqlite3_column_int(pStmt, 3);
+    pState->nReclaim = sqlite3_column_int64(pStmt, 4);
+    pState->nMaxReclaim = sqlite3_column_int64(pStmt, 5);
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_STATE, pStmt);
+  return bFound;
+}
+
+static void cqLaneNotFound(CqOp *p, i64 iJob){
+  claimqFail(p, CQ_NOT_FOUND, "there is no job %lld", iJob);
+}
+
+typedef struct CqLaneEnd CqLaneEnd;
+struct CqLaneEnd {
+  i64 iJob;
+  int eStmt;                      /* LANE_CANCEL or LANE_REVOKE */
+  int bForce;
+  const char *zResult;
+};
+
+/*
+** A job that has ended is as good as gone: there is nothing to cancel.
+*/
+static void cqLaneCancelLoad(CqOp *p, void *pCtx){
+  CqLaneEnd *pE = (CqLaneEnd*)pCtx;
+  CqLaneState s;
+  if( !cqLaneStateLoad(p, pE->iJob, &s) || s.bTerminal ){
+    pE->zResult = "missing";
+  }else if( s.bLive && !pE->bForce ){
+    pE->zResult = "claimed";
+  }else{
+    pE->zResult = "cancelled";
+    p->nWrite = 1;
+  }
+}
+
+/*
+** A claim that has expired is still its owner's until somebody displaces it;
+** that is what is asked for here.
+*/
+static void cqLaneRevokeLoad(CqOp *p, void *pCtx){
+  CqLaneEnd *pE = (CqLaneEnd*)pCtx;
+  CqLaneState s;
+  if( !cqLaneStateLoad(p, pE->iJob, &s) ) cqLaneNotFound(p, pE->iJob);
+  pE->zResult = s.bHeld ? "revoked" : "no_active_lease";
+  p->nWrite = s.bHeld;
+}
+
+static void cqLaneEndApply(CqOp *p, void *pCtx){
+  CqLaneEnd *pE = (CqLaneEnd*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, pE->eStmt);
+  claimqBindInt(p, pStmt, 1, pE->iJob);
+  claimqBindInt(p, pStmt, 2, claimqNow(p));
+  claimqExec(p, pE->eStmt, pStmt);
+}
+
+static void cqLaneEndForget(void *pCtx){
+  ((CqLaneEnd*)pCtx)->zResult = 0;
+}
+
+static const char *cqLaneCancel(CqOp *p, const CqVal *pKey, int bForce){
+  static const CqTask task = {
+    cqLaneCancelLoad, cqLaneEndApply, cqLaneEndForget
+  };
+  CqLaneEnd e = { 0, CQ_SQL_LANE_CANCEL, 0, 0 };
+  e.iJob = pKey->i;
+  e.bForce = bForce;
+  claimqRun(p, &task, &e);
+  return e.zResult;
+}
+
+static const CqArgDef cqLaneJob = {
+  "job_id", CQ_T_INT, CQ_A_REQUIRED, 0, 0, 0, CQ_I64_MIN, 0, 0
+};
+
+/*
+** claimq_revoke(job_id [, option, value]...) -> 'revoked', 'no_active_lease'
+*/
+static void cqRevokeFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  static const CqTask task = {
+    cqLaneRevokeLoad, cqLaneEndApply, cqLaneEndForget
+  };
+  static const CqArgDef opt = {
+    "now_ms", CQ_T_INT, CQ_A_NOW, 0, 0, 0, 0, 0, 0
+  };
+  CqLaneEnd e = { 0, CQ_SQL_LANE_REVOKE, 0, 0 };
+  CqVal job, now;
+  claimqRead(p, &cqLaneJob, apVal[0], &job);
+  claimqReadOptions(p, &opt, 1, 0, nVal-1, &apVal[1], &now);
+  e.iJob = job.i;
+  claimqRun(p, &task, &e);
+  if( p->rc==SQLITE_OK ){
+    sqlite3_result_text(pCtx, e.zResult, -1, SQLITE_STATIC);
+  }
+}
+
+/**************************************************************************
+** Grants
+*/
+/* Options of claimq_grant(), in the order of LANE_GRANT from ?5 on. */
+#define CQ_G_CAPS  3
+#define CQ_G_ROUTE 4
+#define CQ_G_N     7
+static const CqArgDef cqGrantOpt[CQ_G_N] = {
+  { "incarnation_id",      CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
+  { "lane_id",             CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "capability_hash",     CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "worker_capabilities", CQ_T_JSON, 0, 0, 0, 0, 0, 0, 0 },
+  { "route_snapshot_json", CQ_T_JSON, 0, 0, 0, 0, 0, 0, 0 },
+  { "admission_summary",   CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+  { "now_ms",              CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+static const CqArgDef cqGrantArg[] = {
+  { "owner_id", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+  { "ttl_ms",   CQ_T_INT,  CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+};
+
+typedef struct CqGrant CqGrant;
+struct CqGrant {
+  CqVal job, owner, ttl;
+  CqVal aOpt[CQ_G_N];
+  i64 iGrant;                     /* OUT */
+};
+
+static void cqGrantLoad(CqOp *p, void *pCtx){
+  CqGrant *pG = (CqGrant*)pCtx;
+  CqLaneState s;
+  if( !cqLaneStateLoad(p, pG->job.i, &s) ){
+    cqLaneNotFound(p, pG->job.i);
+  }else if( !s.bActive ){
+    claimqFail(p, CQ_NOT_RECLAIMABLE, "job %lld is not active", pG->job.i);
+  }else if( s.bLive ){
+    claimqFail(p, CQ_NOT_RECLAIMABLE,
+        "job %lld is held by a live claim: wait for its end, or revoke it",
+        pG->job.i);
+  }
+  p->nWrite = 1;
+}
+
+static void cqGrantApply(CqOp *p, void *pCtx){
+  CqGrant *pG = (CqGrant*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_GRANT);
+  int i;
+  claimqBindInt(p, pStmt, 1, pG->job.i);
+  claimqBindText(p, pStmt, 2, pG->owner.t);
+  claimqBindInt(p, pStmt, 3, claimqNow(p));
+  claimqBindInt(p, pStmt, 4, claimqAddSat(claimqNow(p), pG->ttl.i));
+  for(i=0; i<CQ_G_N-1; i++) claimqBindText(p, pStmt, 5+i, pG->aOpt[i].t);
+  claimqExec(p, CQ_SQL_LANE_GRANT, pStmt);
+  pG->iGrant = sqlite3_last_insert_rowid(p->db);
+}
+
+static void cqGrantForget(void *pCtx){
+  ((CqGrant*)pCtx)->iGrant = 0;
+}
+
+/*
+** Raise bad_argument unless the text is one JSON value.
+*/
+static void cqGrantJson(CqOp *p, const char *zName, CqText json){
+  CqJson r;
+  int e;
+  if( p->rc || json.z==0 ) return;
+  claimqJsonInit(&r, json);
+  while( (e = claimqJsonNext(&r))>CQ_JSON_END ){}
+  if( e==CQ_JSON_ERROR ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "%s is not well-formed JSON", zName);
+  }
+}
+
+/*
+** claimq_grant(job_id, owner_id, ttl_ms [, option, value]...) -> grant_id
+*/
+static void cqGrantFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  static const CqTask task = { cqGrantLoad, cqGrantApply, cqGrantForget };
+  CqGrant g;
+  memset(&g, 0, sizeof(g));
+  claimqRead(p, &cqLaneJob, apVal[0], &g.job);
+  claimqRead(p, &cqGrantArg[0], apVal[1], &g.owner);
+  claimqRead(p, &cqGrantArg[1], apVal[2], &g.ttl);
+  claimqReadOptions(p, cqGrantOpt, CQ_G_N, 0, nVal-3, &apVal[3], g.aOpt);
+  if( g.aOpt[CQ_G_CAPS].bGiven ){
+    cqLaneCaps(p, "worker_capabilities", g.aOpt[CQ_G_CAPS].t);
+  }
+  cqGrantJson(p, "route_snapshot_json", g.aOpt[CQ_G_ROUTE].t);
+  claimqRun(p, &task, &g);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, g.iGrant);
+}
+
+/**************************************************************************
+** Reclaim by grant
+*/
+static const CqArgDef cqReclaimArg[] = {
+  { "job",          CQ_T_INT,  CQ_A_REQUIRED, 0, 0, 0, CQ_I64_MIN, 0, 0 },
+  { "owner",        CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
+  { "ttl_ms",       CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
+  { "incarnation",  CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
+  { "max_reclaims", CQ_T_INT,  0, 0, 0, 0, 0, 0, 0 },
+  { "now_ms",       CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+};
+
+typedef struct CqReclaim CqReclaim;
+struct CqReclaim {
+  i64 iJob;
+  CqLaneWorker worker;
+  const CqVal *pMax;              /* max_reclaims, if given */
+  CqRows *pRows;
+  i64 iGrant;                     /* The newest grant */
+  int eStmt;                      /* What is to be written; op.nWrite says if */
+};
+
+/*
+** Judge the newest grant.  Returns the outcome if that settles it, else 0.
+*/
+static const char *cqReclaimGrant(CqOp *p, CqReclaim *pR){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_GRANT_NEWEST);
+  const char *zOutcome = 0;
+  claimqBindInt(p, pStmt, 1, pR->iJob);
+  if( !claimqStep(p, pStmt) ){
+    zOutcome = "grant_not_found";
+  }else{
+    pR->iGrant = sqlite3_column_int64(pStmt, 0);
+    if( !claimqLeaseLive(sqlite3_column_int64(pStmt, 2), claimqNow(p)) ){
+      zOutcome = "grant_not_found";
+      pR->eStmt = CQ_SQL_LANE_GRANT_DELETE;
+      p->nWrite = 1;
+    }else if( !claimqTextEq(claimqColumnText(p, pStmt, 1),
+                            pR->worker.owner) ){
+      zOutcome = "wrong_owner";
+    }
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_GRANT_NEWEST, pStmt);
+  return zOutcome;
+}
+
+/*
+** The grant is good: is the job to be had?  Returns the outcome.
+*/
+static const char *cqReclaimJob(CqOp *p, CqReclaim *pR){
+  CqLaneState s;
+  i64 nMax;
+  cqLaneStateLoad(p, pR->iJob, &s);
+  if( !s.bActive || s.bLive ) return "not_reclaimable";
+  nMax = pR->pMax->bGiven ? pR->pMax->i : s.nMaxReclaim;
+  p->nWrite = 1;
+  if( s.nReclaim>=nMax ){
+    pR->eStmt = CQ_SQL_LANE_RECLAIM_CAP;
+    return "reclaim_cap_exceeded";
+  }
+  pR->eStmt = CQ_SQL_LANE_RECLAIM;
+  return "claimed";
+}
+
+static void cqReclaimLoad(CqOp *p, void *pCtx){
+  CqReclaim *pR = (CqReclaim*)pCtx;
+  const char *zOutcome = cqReclaimGrant(p, pR);
+  CqCell *a = claimqRowsAdd(p, pR->pRows);
+  if( p->rc==SQLITE_OK && zOutcome==0 ) zOutcome = cqReclaimJob(p, pR);
+  if( p->rc ) return;
+  claimqCellText(p, pR->pRows, &a[0], claimqStr(zOutcome));
+  if( p->nWrite && pR->eStmt==CQ_SQL_LANE_RECLAIM ){
+    cqLaneCells(p, pR->pRows, &a[1], pR->iJob, &pR->worker);
+  }
+}
+
+static void cqReclaimApply(CqOp *p, void *pCtx){
+  CqReclaim *pR = (CqReclaim*)pCtx;
+  sqlite3_stmt *pStmt = claimqStmt(p, pR->eStmt);
+  if( pR->eStmt==CQ_SQL_LANE_GRANT_DELETE ){
+    claimqBindInt(p, pStmt, 1, pR->iGrant);
+  }else{
+    claimqBindInt(p, pStmt, 1, pR->iJob);
+    cqLaneBindWorker(p, pStmt, &pR->worker);
+    claimqBindInt(p, pStmt, 6, pR->iGrant);
+  }
+  claimqExec(p, pR->eStmt, pStmt);
+}
+
+static void cqReclaimForget(void *pCtx){
+  claimqRowsClear(((CqReclaim*)pCtx)->pRows);
+}
+
+static void cqReclaimFill(
+  CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
+){
+  static const CqTask task = {
+    cqReclaimLoad, cqReclaimApply, cqReclaimForget
+  };
+  CqReclaim r;
+  if( nLimit==0 ) return;
+  memset(&r, 0, sizeof(r));
+  r.iJob = aArg[0].i;
+  r.worker.owner = aArg[1].t;
+  r.worker.iTtl = aArg[2].i;
+  r.worker.incarnation = aArg[3].t;
+  r.pMax = &aArg[4];
+  r.pRows = pRows;
+  claimqRun(p, &task, &r);
+}
+
+/**************************************************************************
+** The descriptor
+*/
+CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
+  static const CqTableDef aTable[] = {
+    { "claimq_lane", CQ_L_COLS, "-priority created_at_ms job_id", cqLaneArg,
+      sizeof(cqLaneArg)/sizeof(cqLaneArg[0]), 1, 1, cqLaneFill },
+    { "claimq_reclaim", "outcome " CQ_L_COLS, "outcome", cqReclaimArg,
+      sizeof(cqReclaimArg)/sizeof(cqReclaimArg[0]), 1, 1, cqReclaimFill },
+  };
+  static const CqFuncDef aFunc[] = {
+    { "claimq_submit", "(lane, payload [, option, value]...)", 2, -1,
+      CQ_F_INSERT, cqSubmitFunc },
+    { "claimq_revoke", "(job_id [, option, value]...)", 1, -1,
+      CQ_F_WRITE, cqRevokeFunc },
+    { "claimq_grant", "(job_id, owner_id, ttl_ms [, option, value]...)", 3, -1,
+      CQ_F_WRITE, cqGrantFunc },
+  };
+  static const CqDiscipline lane = {
+    "lane", "qjc", aTable, sizeof(aTable)/sizeof(aTable[0]),
+    cqLaneOpt, sizeof(cqLaneOpt)/sizeof(cqLaneOpt[0]),
+    aFunc, sizeof(aFunc)/sizeof(aFunc[0]), cqLaneVerbRun,
+    CQ_T_INT, cqLaneCancel
+  };
+  return &lane;
+}

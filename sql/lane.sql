@@ -1,0 +1,200 @@
+-- lane.sql: the statements of ext/lane.c.
+
+-- fragment: LANE_ROW
+-- The columns of a job, in the order of CQ_L_* in lane.c.
+job_id, lane_id, partition_key, priority, payload, required_capabilities,
+attempt_index, reclaim_count, created_at_ms,
+ifnull(available_at_ms, created_at_ms), fencing_token, claim_id, attempts,
+state='active'
+
+-- fragment: LANE_FENCE
+-- The fencing token after this one.
+fencing_token+(fencing_token<9223372036854775807)
+
+-- fragment: LANE_SPENT
+-- An expired job that was reclaimed as often as it may be.
+state='active' AND reclaim_count>=max_reclaims
+
+-- fragment: LANE_KEY
+-- What order and reclaim cap are told by.
+job_id, priority, created_at_ms, {{LANE_SPENT}}
+
+-- fragment: LANE_NOW
+-- Claimable at ?4: what an index cannot know, because time may go back.
+ifnull(available_at_ms, created_at_ms)<=?4
+AND (state<>'active' OR ifnull(expires_at_ms,0)<=?4)
+
+-- name: LANE_SETS
+-- The sets of capabilities in lane ?1, partition ?2.
+SELECT cap_id, required FROM main.claimq_capset
+WHERE lane_id=?1 AND partition_key=?2
+
+-- name: LANE_READY
+-- Ready jobs of lane ?1, partition ?2, set ?3 at time ?4, in order.
+SELECT {{LANE_KEY}} FROM main.claimq_job INDEXED BY claimq_job_by_due
+WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due=-1 AND {{LANE_NOW}}
+ORDER BY priority DESC, created_at_ms, job_id
+
+-- name: LANE_DUE
+-- The same for jobs that became claimable by ?4 and were not promoted yet, in
+-- no order.
+SELECT {{LANE_KEY}} FROM main.claimq_job INDEXED BY claimq_job_by_due
+WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due BETWEEN 0 AND ?4
+AND {{LANE_NOW}}
+
+-- name: LANE_BY_ID
+SELECT {{LANE_ROW}} FROM main.claimq_job WHERE job_id=?1
+
+-- fragment: LANE_LEASE_COLS
+-- What a claim writes.
+state, claim_id, lease_token, owner_id, incarnation_id, claimed_at_ms,
+expires_at_ms, previous_claim_id, promoted, fencing_token, attempts,
+attempt_index, reclaim_count
+
+-- fragment: LANE_LEASE
+-- The same as claimqLeaseMake() computes, from owner ?2, incarnation ?3, now
+-- ?4, expiry ?5.  A job that was active is reclaimed.
+'active', 'qjc:'||job_id||':'||({{LANE_FENCE}}),
+claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4),
+?2, ?3, ?4, ?5, claim_id, 0, {{LANE_FENCE}}, attempts+1,
+attempt_index+(state='active'), reclaim_count+(state='active')
+
+-- fragment: LANE_CAP_COLS
+settled_by, settled_at_ms, settled_claim_id, settled_token, last_error,
+terminal_at_ms
+
+-- fragment: LANE_CAP
+-- The end of a job that was reclaimed too often, at ?4: LANE_LEASE_COLS, then
+-- LANE_CAP_COLS.
+'failed', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, fencing_token, attempts,
+attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id, lease_token,
+'reclaimed '||reclaim_count||' times, which is the maximum', ?4
+
+-- name: LANE_STAMP_ONE
+UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
+WHERE job_id=?1
+
+-- name: LANE_STAMP
+UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
+WHERE job_id IN (SELECT id FROM claimq_ids(?1))
+
+-- name: LANE_STAMP_MIXED
+-- Jobs to hand out and jobs that are spent, in one statement.
+UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}}, {{LANE_CAP_COLS}})=(
+  SELECT {{LANE_CAP}} WHERE {{LANE_SPENT}}
+  UNION ALL
+  SELECT {{LANE_LEASE}}, {{LANE_CAP_COLS}} WHERE NOT ({{LANE_SPENT}}))
+WHERE job_id IN (SELECT id FROM claimq_ids(?1))
+
+-- name: LANE_PROMOTE
+-- Upkeep: at most ?5 jobs of lane ?1, partition ?2, set ?3 due at ?4.
+UPDATE main.claimq_job SET promoted=1
+WHERE job_id IN (
+  SELECT job_id FROM main.claimq_job INDEXED BY claimq_job_by_due
+  WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due BETWEEN 0 AND ?4
+  LIMIT ?5)
+
+-- name: LANE_INSERT
+-- ?3 on: the options of claimq_submit() in their order, ?6 being the time from
+-- which the job is available; ?18: now.
+INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
+  source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
+  backoff_max_ms, max_reclaims, reclaim, partition_key, flow_id, namespace,
+  instance_tag, created_at_ms, state, cap_id)
+VALUES(?1,?2,?3,?4,?5,?6,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,
+  iif(?6>?18, 'delayed', 'ready'),
+  ifnull((SELECT cap_id FROM main.claimq_capset
+          WHERE lane_id=?1 AND partition_key=?14 AND required=?4), 0))
+
+-- name: LANE_BY_KEY
+SELECT job_id FROM main.claimq_job INDEXED BY claimq_job_by_key
+WHERE lane_id=?1 AND source_key=?2 AND terminal_at_ms IS NULL
+
+-- name: LANE_HOLD
+-- Whose is job ?1, whose was it, and what budget has it?
+SELECT claim_id, lease_token, settled_by, settled_claim_id, settled_token,
+  attempt_index, max_attempts, max(0,retry_count), max(0,backoff_ms),
+  max(0,backoff_factor), max(0,backoff_max_ms)
+FROM main.claimq_job WHERE job_id=?1
+
+-- fragment: LANE_OVER
+-- The claim is over, at ?2.
+settled_at_ms=?2, settled_claim_id=claim_id, settled_token=lease_token,
+claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
+claimed_at_ms=NULL, expires_at_ms=NULL, previous_claim_id=NULL, promoted=0
+
+-- name: LANE_RENEW
+UPDATE main.claimq_job SET expires_at_ms=?2, promoted=0 WHERE job_id=?1
+
+-- name: LANE_COMPLETE
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='complete',
+  state='completed', terminal_at_ms=?2, result=?3
+WHERE job_id=?1
+
+-- name: LANE_RELEASE
+-- ?3: a later due time, or NULL.
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='release',
+  state=iif(?3>?2, 'delayed', 'ready'),
+  available_at_ms=ifnull(?3, available_at_ms), attempts=max(0, attempts-1)
+WHERE job_id=?1
+
+-- name: LANE_RETRY
+-- ?3: the reason, ?4: the due time.
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='retry',
+  state='delayed', last_error=?3, available_at_ms=?4,
+  attempt_index=attempt_index+1, retry_count=retry_count+1,
+  fencing_token={{LANE_FENCE}}
+WHERE job_id=?1
+
+-- name: LANE_FAIL
+-- ?3: the reason, ?4: reject, or dead (a retry too many).
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by=?4,
+  state='failed', last_error=?3, terminal_at_ms=?2
+WHERE job_id=?1
+
+-- name: LANE_STATE
+-- What cancel, revoke, grant and reclaim must know of job ?1 at ?2: is it
+-- terminal, active, held, held by a live claim; its count and cap.
+SELECT terminal_at_ms IS NOT NULL, state='active', claim_id IS NOT NULL,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>?2,
+  reclaim_count, max_reclaims
+FROM main.claimq_job WHERE job_id=?1
+
+-- name: LANE_CANCEL
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='cancel',
+  state='cancelled', terminal_at_ms=?2
+WHERE job_id=?1
+
+-- name: LANE_REVOKE
+-- The attempt is over but not its job.  An auto job is ready for the next one;
+-- a grant job waits for the grant, which begins it.
+UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='revoke',
+  state=iif(reclaim='auto', 'ready', state),
+  attempt_index=attempt_index+(reclaim='auto'), fencing_token={{LANE_FENCE}}
+WHERE job_id=?1
+
+-- name: LANE_GRANT
+INSERT INTO main.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
+  incarnation_id, lane_id, capability_hash, worker_capabilities,
+  route_snapshot_json, admission_summary)
+VALUES(?1,?2,?3,?4,?5,
+  ifnull(?6, (SELECT lane_id FROM main.claimq_job WHERE job_id=?1)),
+  ?7,?8,?9,?10)
+
+-- name: LANE_GRANT_NEWEST
+SELECT grant_id, owner_id, expires_at_ms
+FROM main.claimq_grant INDEXED BY claimq_grant_by_job
+WHERE job_id=?1 ORDER BY issued_at_ms DESC, grant_id DESC LIMIT 1
+
+-- name: LANE_GRANT_DELETE
+DELETE FROM main.claimq_grant WHERE grant_id=?1
+
+-- name: LANE_RECLAIM
+-- By grant ?6, which the trigger claimq_job_granted deletes.
+UPDATE main.claimq_job SET grant_id=?6, ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
+WHERE job_id=?1
+
+-- name: LANE_RECLAIM_CAP
+UPDATE main.claimq_job SET grant_id=?6,
+  ({{LANE_LEASE_COLS}}, {{LANE_CAP_COLS}})=({{LANE_CAP}})
+WHERE job_id=?1
