@@ -251,13 +251,17 @@ CQ_PRIV void claimqProgress(
 );
 
 /**************************************************************************
-** Interface to core_caps.c: one way to write a set of capabilities.
+** Interface to core_caps.c: sets of capabilities, many of them.
 */
-/* Sorted, without repetitions, as JSON: the length of zOut.  Room: aItem for
-** all elements, zText for json.n bytes, zOut for 3*json.n. */
-CQ_PRIV int claimqCapsCanon(
-  CqText json, CqText *aItem, char *zText, char *zOut
-);
+/* Take apart a list that was checked before, sorted, each element once.  Room:
+** aItem for all elements, zText for json.n bytes.  Returns their number. */
+CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText);
+/* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */
+CQ_PRIV char *claimqJsonWrite(CqText t, char *z);
+/* The one way to write them: returns the length.  zOut: 3 * json.n bytes. */
+CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
+/* 1 if required (not checked before) is a list of some of these. */
+CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n);
 
 /**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
@@ -272,7 +276,7 @@ struct CqTerm {
   int iCol;                       /* Column; of no meaning for LIMIT, OFFSET */
   u8 eOp;                         /* CQ_OP_* */
   u8 bUsable;
-  u8 bConst;                      /* Compared with a literal */
+  u8 bConst;                      /* Compared with a literal, or IN */
 };
 typedef struct CqShape CqShape;   /* What the planner knows of a table */
 struct CqShape {
@@ -296,6 +300,7 @@ struct CqPlan {
 #define CQ_PLAN_ARG_OP   4        /* Argument iBad takes = only */
 #define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
 #define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
+#define CQ_PLAN_AVOID    7        /* A plan, but one that xFilter refuses */
 
 /* bOrder: there is an ORDER BY that the table does not deliver. */
 CQ_PRIV int claimqPlan(
@@ -304,6 +309,7 @@ CQ_PRIV int claimqPlan(
 /* What argv[i] of a plan means: an argument's number, or one of these. */
 #define CQ_PLAN_ARGV_LIMIT  -1
 #define CQ_PLAN_ARGV_OFFSET -2
+#define CQ_PLAN_ARGV_AVOID  -3
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
 
 #endif /* CLAIMQ_CORE_H */

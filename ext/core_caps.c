@@ -1,13 +1,17 @@
 /*
-** core_caps.c: one way to write a set of capabilities.
+** core_caps.c: sets of capabilities, many of them.
 **
-**     ["linux", "gpu","\u0067pu"]   ->   ["gpu","linux"]
+**     ["linux", "gpu","\u0067pu"]   ->   gpu linux   ->   ["gpu","linux"]
 **
 ** Jobs that require the same capabilities must share a set, or a lane would
 ** have more sets than its claims can look at (see claimq_capset in
-** sql/schema.sql).  So claimq_submit() sorts them by their bytes, leaves out
-** repetitions, and writes each in one way: only what JSON demands is escaped,
-** control characters as \u00XX.
+** sql/schema.sql).  So claimq_submit() takes the list apart, sorted by bytes
+** and without repetitions, and joins it in one way: only what JSON demands is
+** escaped, control characters as \u00XX.
+**
+** A claim holds its worker's list against every set of the lane.  It takes the
+** list apart once; then a set costs one reading and a binary search for each
+** of its elements.
 **
 ** Memory comes from the caller, who knows what the text can grow to: an escape
 ** of two bytes becomes one of six at most.
@@ -36,8 +40,11 @@ static void cqCapsSort(CqText *a, int n){
   }
 }
 
-/* Write t as a JSON string at z.  Returns the end. */
-static char *cqCapsWrite(CqText t, char *z){
+/*
+** Write t as a JSON string at z, which has room for 6*t.n+2 bytes.  Returns
+** the end.
+*/
+CQ_PRIV char *claimqJsonWrite(CqText t, char *z){
   static const char zHex[] = "0123456789abcdef";
   int i;
   *z++ = '"';
@@ -58,16 +65,13 @@ static char *cqCapsWrite(CqText t, char *z){
 }
 
 /*
-** Write the set.  json passed claimqCapsCheck(), which said how many elements
-** there are: aItem has room for so many, zText for json.n bytes, zOut for
-** 3*json.n.  Returns the length of what is in zOut; no NUL is added.
+** Take the list apart.  json passed claimqCapsCheck(), which said how many
+** elements there are: aItem has room for so many, zText for json.n bytes.
+** Returns the number of elements, sorted, each one once.
 */
-CQ_PRIV int claimqCapsCanon(
-  CqText json, CqText *aItem, char *zText, char *zOut
-){
+CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText){
   CqJson r;
-  int n = 0, i;
-  char *z = zOut;
+  int n = 0, nOnce = 0, i;
   claimqJsonInit(&r, json);
   claimqJsonNext(&r);
   while( claimqJsonNext(&r)==CQ_JSON_STRING ){
@@ -78,12 +82,63 @@ CQ_PRIV int claimqCapsCanon(
     n++;
   }
   cqCapsSort(aItem, n);
+  for(i=0; i<n; i++){
+    if( i==0 || cqCapsCompare(aItem[nOnce-1], aItem[i])!=0 ){
+      aItem[nOnce++] = aItem[i];
+    }
+  }
+  return nOnce;
+}
+
+/*
+** Write what claimqCapsSplit() gave.  zOut has room for three times the bytes
+** of the list it came from.  Returns the length; no NUL is added.
+*/
+CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut){
+  char *z = zOut;
+  int i;
   *z++ = '[';
   for(i=0; i<n; i++){
-    if( i>0 && cqCapsCompare(aItem[i-1], aItem[i])==0 ) continue;
     if( i>0 ) *z++ = ',';
-    z = cqCapsWrite(aItem[i], z);
+    z = claimqJsonWrite(aItem[i], z);
   }
   *z++ = ']';
   return (int)(z - zOut);
+}
+
+/*
+** 1 if the sorted list has the capability that raw, a slice of JSON, stands
+** for.  With an escape in it raw does not sort as what it stands for does, so
+** all are tried; that is rare.
+*/
+static int cqCapsFind(CqText raw, const CqText *aItem, int n){
+  int iLow = 0, iHigh = n;
+  if( memchr(raw.z, '\\', (size_t)raw.n) ){
+    while( iLow<n && !claimqJsonEq(raw, aItem[iLow]) ) iLow++;
+    return iLow<n;
+  }
+  while( iLow<iHigh ){
+    int iMid = (iLow + iHigh)/2;
+    int c = cqCapsCompare(aItem[iMid], raw);
+    if( c==0 ) return 1;
+    if( c<0 ) iLow = iMid+1;
+    else iHigh = iMid;
+  }
+  return 0;
+}
+
+/*
+** As claimqCapable(), for many sets against one list of n offered ones that
+** was taken apart.  A required list that is malformed is satisfied by nobody.
+*/
+CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
+  CqJson r;
+  int e;
+  if( required.z==0 ) return 0;
+  claimqJsonInit(&r, required);
+  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return 0;
+  while( (e = claimqJsonNext(&r))==CQ_JSON_STRING ){
+    if( !cqCapsFind(r.tok, aItem, n) ) return 0;
+  }
+  return e==CQ_JSON_CLOSE && claimqJsonNext(&r)==CQ_JSON_END;
 }

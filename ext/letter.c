@@ -297,12 +297,19 @@ typedef struct CqReturn CqReturn;
 struct CqReturn {
   const char *zSource;
   int eStmt;                      /* Makes the work; returns its key */
-  const char *azKey[20];          /* Members of origin, for ?3, ?4 ... */
+  int eKey;                       /* ... or the rowid, for this one; -1 none */
+  const char *azOrigin[20];       /* Members of origin, for ?3, ?4 ... */
 };
 static const CqReturn cqReturn[] = {
-  { "session", CQ_SQL_LETTER_TO_SESSION,
+  { "session", CQ_SQL_LETTER_TO_SESSION, -1,
     { "source_key", "work_class", "delivery_policy", "slot_policy",
       "merge_key", 0 } },
+  { "lane", CQ_SQL_LETTER_TO_LANE, -1,
+    { "priority", "capabilities", "source_key", "max_attempts", "backoff_ms",
+      "backoff_factor", "backoff_max_ms", "max_reclaims", "reclaim",
+      "partition_key", "flow_id", "namespace", "instance_tag", 0 } },
+  { "outbox", CQ_SQL_LETTER_TO_OUTBOX, CQ_SQL_LETTER_OUTBOX_SEQ,
+    { "queue_name", "partition", 0 } },
 };
 
 #define CQ_RO_NOW   0
@@ -390,8 +397,23 @@ static void cqRequeueForget(void *pCtx){
 }
 
 /*
-** Bind one member of origin by its JSON type.  pJ stands on the value; zBuf
-** has room for any string in it.  Returns the bytes of zBuf used.
+** The text of the array that pJ has just begun to read; z==0 if malformed.
+*/
+static CqText cqOriginArray(CqJson *pJ){
+  CqText t;
+  int iStart = pJ->i-1, nDepth = pJ->nDepth;
+  t.z = &pJ->in.z[iStart];
+  while( t.z && pJ->nDepth>=nDepth ){
+    if( claimqJsonNext(pJ)==CQ_JSON_ERROR ) t.z = 0;
+  }
+  t.n = pJ->i-iStart;
+  return t;
+}
+
+/*
+** Bind one member of origin by its JSON type; arrays are bound as text.  pJ
+** stands on the value; zBuf has room for any string in it.  Returns the bytes
+** of zBuf used, or -1 for a value that no member can have.
 */
 static int cqOriginBind(
   CqOp *p, sqlite3_stmt *pStmt, int i, CqJson *pJ, int eJson, char *zBuf
@@ -410,6 +432,11 @@ static int cqOriginBind(
     claimqBindInt(p, pStmt, i, iVal);
     return 0;
   }
+  if( eJson==CQ_JSON_ARRAY ){
+    t = cqOriginArray(pJ);
+    claimqBindText(p, pStmt, i, t);
+    return t.z ? 0 : -1;
+  }
   return eJson==CQ_JSON_WORD && claimqTextEq(t, claimqStr("null")) ? 0 : -1;
 }
 
@@ -418,8 +445,8 @@ static int cqOriginBind(
 */
 static int cqOriginParam(const CqReturn *pReturn, CqText key){
   int i;
-  for(i=0; pReturn->azKey[i]; i++){
-    if( claimqJsonEq(key, claimqStr(pReturn->azKey[i])) ) return i+3;
+  for(i=0; pReturn->azOrigin[i]; i++){
+    if( claimqJsonEq(key, claimqStr(pReturn->azOrigin[i])) ) return i+3;
   }
   return 0;
 }
@@ -453,6 +480,19 @@ static int cqOriginBindAll(
 }
 
 /*
+** The new row has rowid *pKey: replace that by its key.
+*/
+static void cqRequeueKey(CqOp *p, CqRequeue *pR, CqCell *pKey){
+  int eStmt = pR->pReturn->eKey;
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  claimqBindInt(p, pStmt, 1, p->rc ? 0 : claimqCellGetInt(pKey));
+  if( claimqStep(p, pStmt) ){
+    claimqCellColumn(p, &pR->rows, pKey, pStmt, 0);
+  }
+  claimqStmtDone(p, eStmt, pStmt);
+}
+
+/*
 ** Make the new work; its key goes to cell pKey.
 */
 static void cqRequeueMake(CqOp *p, CqRequeue *pR, CqText origin, CqCell *pKey){
@@ -472,6 +512,7 @@ static void cqRequeueMake(CqOp *p, CqRequeue *pR, CqText origin, CqCell *pKey){
   }
   claimqExec(p, eStmt, pStmt);
   sqlite3_free(zBuf);
+  if( pR->pReturn->eKey>=0 ) cqRequeueKey(p, pR, pKey);
 }
 
 /*

@@ -142,7 +142,12 @@ static void cqSchemaProve(CqOp *p){
     sqlite3_stmt *pStmt = 0;
     const char *zSql = claimqSql[i].zSql;
     int rc;
-    if( strchr(zSql, '%') ) continue;        /* A template */
+    if( strchr(zSql, '%')                    /* A template */
+     || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
+     || i==CQ_SQL_IDS_DECLARE
+    ){
+      continue;
+    }
     rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
     sqlite3_finalize(pStmt);
     if( rc==SQLITE_ERROR ){

@@ -401,6 +401,7 @@ CQ_PRIV i64 claimqDueAt(CqOp *p, const CqVal *pAt, const CqVal *pDelay){
     claimqFail(p, CQ_BAD_ARGUMENT,
                "give available_at_ms or delay_ms, not both");
   }
+  if( p->rc ) return 0;           /* The values may be wrong ones */
   if( pAt->bGiven ) return pAt->i;
   return claimqAddSat(claimqNow(p), pDelay->bGiven ? pDelay->i : 0);
 }

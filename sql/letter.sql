@@ -140,7 +140,8 @@ WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 --------------------------------------------------------------------------
 -- claimq_requeue().  The statements that make new work read payload and scope
 -- from letter ?1 itself; ?2 is now; from ?3 on come the values of its origin,
--- in the order of the tables in letter.c.  Each returns the new key.
+-- in the order of the table in letter.c.  Each returns the new key, or the
+-- rowid by which another statement finds it.
 
 -- name: LETTER_STATE
 SELECT source, status, origin, claim_id,
@@ -151,12 +152,42 @@ FROM main.claimq_letter WHERE letter_id=?1
 INSERT INTO main.claimq_batch(session_id, payload, source_key, work_class,
   delivery_policy, slot_policy, merge_key, enqueued_at_ms, available_at_ms)
 SELECT scope, payload,
-  CASE WHEN NOT EXISTS (SELECT 1 FROM main.claimq_batch AS b
+  CASE WHEN NOT EXISTS (SELECT 1
+         FROM main.claimq_batch AS b INDEXED BY claimq_batch_by_key
          WHERE b.session_id=l.scope AND b.source_key=?3) THEN ?3 END,
   ifnull(?4,'turn_work'), ifnull(?5,'earliest_safe_boundary'),
   ifnull(?6,'exclusive'), ifnull(?7,'never'), ?2, ?2
 FROM main.claimq_letter AS l WHERE letter_id=?1
 RETURNING claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)
+
+-- name: LETTER_TO_LANE
+INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
+  source_key, max_attempts, backoff_ms, backoff_factor, backoff_max_ms,
+  max_reclaims, reclaim, partition_key, flow_id, namespace, instance_tag,
+  created_at_ms, available_at_ms)
+SELECT scope, payload, ifnull(?3,0), ifnull(?4,'[]'),
+  CASE WHEN NOT EXISTS (SELECT 1
+         FROM main.claimq_job AS j INDEXED BY claimq_job_by_key
+         WHERE j.lane_id=l.scope AND j.source_key=?5
+           AND j.terminal_at_ms IS NULL) THEN ?5 END,
+  ifnull(?6,20), ifnull(?7,1000), ifnull(?8,2), ifnull(?9,60000),
+  ifnull(?10,1000), ifnull(?11,'auto'), ifnull(?12,0), ?13, ?14, ?15, ?2, ?2
+FROM main.claimq_letter AS l WHERE letter_id=?1
+RETURNING job_id
+
+-- name: LETTER_TO_OUTBOX
+-- A letter without origin goes where its scope, QUEUE/PARTITION, says.
+INSERT INTO main.claimq_message(queue_name, partition, payload, payload_type,
+  created_at_ms)
+SELECT ifnull(?3, substr(scope, 1, instr(scope,'/')-1)),
+  ifnull(?4, CAST(substr(scope, instr(scope,'/')+1) AS INTEGER)),
+  payload, ifnull(payload_type,'application/json'), ?2
+FROM main.claimq_letter WHERE letter_id=?1
+RETURNING message_id
+
+-- name: LETTER_OUTBOX_SEQ
+-- RETURNING cannot tell what a trigger has filled in.
+SELECT seq FROM main.claimq_message WHERE message_id=?1
 
 -- name: LETTER_REQUEUED
 -- The letter has become ?2.

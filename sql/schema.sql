@@ -353,6 +353,10 @@ CREATE INDEX main.claimq_job_by_due ON claimq_job(
 CREATE UNIQUE INDEX main.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
+-- For claimq_vacuum().
+CREATE INDEX main.claimq_job_by_end ON claimq_job(terminal_at_ms)
+  WHERE terminal_at_ms IS NOT NULL;
+
 -- One row per attempt.  An attempt that was released is overwritten by the
 -- next claim, which has the same index; no other is.
 CREATE TABLE main.claimq_attempt(
@@ -402,6 +406,9 @@ CREATE TABLE main.claimq_grant(
 ) STRICT;
 
 CREATE INDEX main.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
+
+-- For claimq_vacuum().
+CREATE INDEX main.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
 -- What a plain INSERT leaves open.  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
@@ -475,7 +482,7 @@ END;
 
 -- Failed jobs go to the dead letters.  The keys of origin are the names of the
 -- options of claimq_submit(), so that claimq_requeue() can submit the job
--- again: priority, capabilities (a JSON array), source_key, max_attempts,
+-- again: capabilities (a JSON array), priority, source_key, max_attempts,
 -- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
 -- partition_key, flow_id, namespace, instance_tag.
 CREATE TRIGGER main.claimq_job_fail AFTER UPDATE OF state ON claimq_job
@@ -485,14 +492,14 @@ BEGIN
       failed_at_ms, reason, attempts, origin)
   VALUES('lane', new.lane_id, new.job_id, new.payload, new.created_at_ms,
       new.terminal_at_ms, new.last_error, new.attempts,
-      json_object('priority', new.priority,
-        'capabilities', json(new.required_capabilities),
-        'source_key', new.source_key, 'max_attempts', new.max_attempts,
-        'backoff_ms', new.backoff_ms, 'backoff_factor', new.backoff_factor,
-        'backoff_max_ms', new.backoff_max_ms,
-        'max_reclaims', new.max_reclaims, 'reclaim', new.reclaim,
-        'partition_key', new.partition_key, 'flow_id', new.flow_id,
-        'namespace', new.namespace, 'instance_tag', new.instance_tag));
+      '{"capabilities":'||new.required_capabilities||','||substr(
+        claimq_origin('priority', new.priority, 'source_key', new.source_key,
+          'max_attempts', new.max_attempts, 'backoff_ms', new.backoff_ms,
+          'backoff_factor', new.backoff_factor,
+          'backoff_max_ms', new.backoff_max_ms,
+          'max_reclaims', new.max_reclaims, 'reclaim', new.reclaim,
+          'partition_key', new.partition_key, 'flow_id', new.flow_id,
+          'namespace', new.namespace, 'instance_tag', new.instance_tag), 2));
 END;
 
 -- claimq_reclaim() uses up the grant.

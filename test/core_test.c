@@ -315,12 +315,14 @@ static void cqTestUtf8List(void){
     { "\xe2\x82\xac" "x", 4, 1 },          { "\xe2\x82" "xx", 4, 0 },
     { "\xed\xa0\xbd\xed\xb1\x8d", 6, 0 },  { "0123456789ab\xf0", 13, 0 },
   };
+  u32 c;
   int i;
   for(i=0; i<CQ_COUNT(a); i++){
     CqText x = cqTight(a[i].z, a[i].n);
     cqCheck(claimqUtf8Valid(x.z, x.n)==a[i].bValid, "utf8 case %d", i);
     cqTightFree(x);
   }
+  cqCheck(claimqUtf8Decode("a", 0, &c)==0, "utf8: decode nothing");
 }
 
 /* Integers around every power of ten and of two, both signs. */
@@ -359,7 +361,8 @@ static void cqTestIntText(void){
     sprintf(zWant, "%lld", a[i]);
     cqCheck(!strcmp(zGot, zWant) && nGot==(int)strlen(zWant),
             "text of %s: %s", zWant, zGot);
-    cqCheck(claimqI64Parse(cqStr(zWant), &v) && v==a[i], "parse %s", zWant);
+    cqCheck(claimqI64Parse(cqStr(zWant), &v)==1 && v==a[i], "parse %s",
+            zWant);
   }
   for(i=0; i<CQ_COUNT(azBad); i++){
     CqText x = cqTight(azBad[i], (int)strlen(azBad[i]));
@@ -406,7 +409,7 @@ static void cqTestIdOne(const char *zPrefix, i64 iHead, i64 iFence){
   i64 iH = -1, iF = -1;
   int n = claimqClaimId(zPrefix, iHead, iFence, zId), i, j;
   int bOk = n==(int)strlen(zId);
-  bOk = bOk && claimqClaimIdParse(cqSlice(zId, n), zPrefix, &iH, &iF);
+  bOk = bOk && claimqClaimIdParse(cqSlice(zId, n), zPrefix, &iH, &iF)==1;
   bOk = bOk && iH==iHead && iF==iFence;
   bOk = bOk && !claimqClaimIdParse(cqSlice(zId, n+1), zPrefix, &iH, &iF);
   for(i=0; i<=n; i++){

@@ -8,14 +8,18 @@
 **     FROM claimq WHERE session='s1' AND owner='w1' LIMIT 5
 **
 **   *  equality with a hidden column is an argument;
-**   *  a comparison with a result column would throw claimed rows away.  If it
-**      is with another table of a join, SQLite can evaluate the join in the
-**      other order: RETRY.  If it is with a literal: FILTER.
+**   *  a comparison with a result column would throw claimed rows away.  With
+**      a literal or a list: FILTER.  Else it may be a join, which SQLite can
+**      evaluate in the other order.  But it asks again only if the first
+**      answer is a plan that needs another table, so the answer is one that
+**      uses the term, at a forbidding price: AVOID.  If that is the only plan
+**      (the term was no join), xFilter refuses.
 **   *  LIMIT is honoured when nothing else stands between the table and the
 **      caller; if SQLite must sort first, rows would be cut off: LIMIT.
 **
 ** The plan travels from xBestIndex to xFilter in idxStr, one letter for each
-** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET.
+** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET, '!' for a term
+** that makes xFilter refuse.
 **
 ** Pure: nothing of SQLite is included here.
 */
@@ -40,12 +44,17 @@ static void cqPlanUse(CqPlan *pPlan, int iTerm, char c){
 }
 
 /*
-** A term on a result column.
+** A term on a result column.  The first one to avoid is enough.
 */
-static int cqPlanResult(const CqTerm *pTerm, int iTerm, CqPlan *pPlan){
+static int cqPlanResult(
+  const CqTerm *pTerm, int iTerm, int *pbAvoid, CqPlan *pPlan
+){
   if( !pTerm->bUsable ) return CQ_PLAN_OK;
   pPlan->iBad = iTerm;
-  return pTerm->bConst ? CQ_PLAN_FILTER : CQ_PLAN_RETRY;
+  if( pTerm->bConst ) return CQ_PLAN_FILTER;
+  if( !*pbAvoid ) cqPlanUse(pPlan, iTerm, '!');
+  *pbAvoid = 1;
+  return CQ_PLAN_OK;
 }
 
 /*
@@ -87,13 +96,13 @@ CQ_PRIV int claimqPlan(
   CqPlan *pPlan
 ){
   u32 mSeen = 0, mUsed = 0, mMissing;
-  int i, e = CQ_PLAN_OK;
+  int i, bAvoid = 0, e = CQ_PLAN_OK;
   memset(pPlan, 0, sizeof(*pPlan));
   for(i=0; i<nTerm && e==CQ_PLAN_OK; i++){
     int iArg;
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ) continue;
     iArg = cqPlanArg(pShape, aTerm[i].iCol);
-    e = iArg<0 ? cqPlanResult(&aTerm[i], i, pPlan)
+    e = iArg<0 ? cqPlanResult(&aTerm[i], i, &bAvoid, pPlan)
                : cqPlanArgument(&aTerm[i], i, iArg, &mSeen, &mUsed, pPlan);
   }
   if( e ) return e;
@@ -104,11 +113,13 @@ CQ_PRIV int claimqPlan(
     return CQ_PLAN_MISSING;
   }
   if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
+  if( bAvoid ) return CQ_PLAN_AVOID;
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);
 }
 
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i){
   if( zPlan[i]=='L' ) return CQ_PLAN_ARGV_LIMIT;
   if( zPlan[i]=='O' ) return CQ_PLAN_ARGV_OFFSET;
+  if( zPlan[i]=='!' ) return CQ_PLAN_ARGV_AVOID;
   return zPlan[i]-'a';
 }

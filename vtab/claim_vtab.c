@@ -11,11 +11,11 @@
 **   xColumn     copies from the buffered rows
 **
 ** No plan may claim twice.  SQLite runs xFilter as often as it likes (once for
-** each row of an outer table, say), so a cursor remembers the arguments it
-** claimed for and replays its rows when they are equal.  A correlated subquery
-** even gets a new cursor each time in older versions of SQLite: there xOpen of
-** the new one is followed at once by xClose of the old one, before any xFilter,
-** and xClose hands the rows over.
+** each row of an outer table, say), so a cursor keeps an answer for each list
+** of arguments it claimed for, and replays it when they come again.  A
+** correlated subquery even gets a new cursor each time in older versions of
+** SQLite: there xOpen of the new one is followed at once by xClose of the old
+** one, before any xFilter, and xClose hands the answers over.
 **
 ** The tables live in the temp schema, because a SELECT from an eponymous
 ** table opens a read transaction on main first and the claim could then not
@@ -44,14 +44,21 @@ struct CqVtab {
   CqCursor *pFresh;               /* Opened last and not yet filtered */
 };
 
-struct CqCursor {
-  sqlite3_vtab_cursor base;
+typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
+struct CqAnswer {
+  CqAnswer *pNext;
   CqRows rows;
-  int iRow;
-  u8 bFilled;                     /* rows are the answer for apVal */
+  u32 iHash;                      /* Of apVal */
   char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
   int nVal;
   sqlite3_value *apVal[CQ_PLAN_MAX];  /* Copies of argv[] */
+};
+
+struct CqCursor {
+  sqlite3_vtab_cursor base;
+  CqAnswer *pAnswer;              /* All answers, the latest first */
+  CqAnswer *pNow;                 /* The one that is being read; or 0 */
+  int iRow;
 };
 
 /**************************************************************************
@@ -129,7 +136,6 @@ static int cqVtabConnect(
   CqVtab *p = sqlite3_malloc(sizeof(*p));
   char *zCols;
   int i, rc = SQLITE_NOMEM;
-  (void)pzErr;
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
   p->pConn = pModule->pConn;
@@ -150,6 +156,7 @@ static int cqVtabConnect(
   }
   if( rc==SQLITE_OK ) rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
   if( rc ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     cqVtabDisconnect(&p->base);
     return rc;
   }
@@ -203,7 +210,8 @@ static void cqVtabTerms(
     aTerm[i].bUsable = pInfo->aConstraint[i].usable!=0;
     aTerm[i].bConst = op!=SQLITE_INDEX_CONSTRAINT_LIMIT
         && op!=SQLITE_INDEX_CONSTRAINT_OFFSET
-        && sqlite3_vtab_rhs_value(pInfo, i, &pRhs)==SQLITE_OK;
+        && (sqlite3_vtab_rhs_value(pInfo, i, &pRhs)==SQLITE_OK
+         || sqlite3_vtab_in(pInfo, i, -1));
     switch( op ){
       case SQLITE_INDEX_CONSTRAINT_EQ:
       case SQLITE_INDEX_CONSTRAINT_IS:
@@ -219,6 +227,11 @@ static void cqVtabTerms(
       aTerm[i].iCol = -1;
     }
   }
+}
+
+static void cqFailFilter(CqOp *pOp, const CqTableDef *pDef){
+  claimqFail(pOp, CQ_UNSAFE_PLAN, "a filter on a result column of %s would "
+      "throw claimed rows away: filter after the claim", pDef->zName);
 }
 
 /*
@@ -240,8 +253,7 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
           "= only", pDef->aArg[iBad].zName, pDef->zName);
       break;
     case CQ_PLAN_FILTER:
-      claimqFail(pOp, CQ_UNSAFE_PLAN, "a filter on a result column of %s would "
-          "throw claimed rows away: filter after the claim", pDef->zName);
+      cqFailFilter(pOp, pDef);
       break;
     default:
       claimqFail(pOp, CQ_UNSAFE_PLAN, "this LIMIT would throw rows away that "
@@ -251,10 +263,10 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 }
 
 /*
-** Write the plan where SQLite wants it.
+** Write the plan where SQLite wants it, to be avoided if there is another.
 */
 static int cqVtabAccept(
-  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan
+  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan, int bAvoid
 ){
   int i;
   pInfo->idxStr = sqlite3_mprintf("%s", pPlan->zPlan);
@@ -265,7 +277,7 @@ static int cqVtabAccept(
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
   }
   pInfo->orderByConsumed = pInfo->nOrderBy>0 && cqOrderDelivered(p, pInfo);
-  pInfo->estimatedCost = 10.0;
+  pInfo->estimatedCost = bAvoid ? 1e99 : 10.0;
   pInfo->estimatedRows = 10;
   return SQLITE_OK;
 }
@@ -296,7 +308,9 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
                      !cqOrderDelivered(p, pInfo), &plan);
   sqlite3_free(aTerm);
   if( ePlan==CQ_PLAN_RETRY ) return SQLITE_CONSTRAINT;
-  if( ePlan==CQ_PLAN_OK ) return cqVtabAccept(p, pInfo, &plan);
+  if( ePlan==CQ_PLAN_OK || ePlan==CQ_PLAN_AVOID ){
+    return cqVtabAccept(p, pInfo, &plan, ePlan==CQ_PLAN_AVOID);
+  }
   cqVtabRefuse(&op, p, ePlan, plan.iBad);
   return claimqOpVtab(&op, pVtab);
 }
@@ -305,13 +319,25 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 ** Cursors
 */
 
-static void cqCursorClear(CqCursor *p){
+/*
+** Free an answer, which may be half-built or 0.
+*/
+static void cqAnswerFree(CqAnswer *p){
   int i;
+  if( p==0 ) return;
   claimqRowsClear(&p->rows);
   for(i=0; i<p->nVal; i++) sqlite3_value_free(p->apVal[i]);
-  p->nVal = 0;
-  p->bFilled = 0;
-  p->iRow = 0;
+  sqlite3_free(p);
+}
+
+/*
+** Forget the latest answer.
+*/
+static void cqCursorPop(CqCursor *p){
+  CqAnswer *pOld = p->pAnswer;
+  if( p->pNow==pOld ) p->pNow = 0;
+  p->pAnswer = pOld->pNext;
+  cqAnswerFree(pOld);
 }
 
 static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
@@ -319,21 +345,9 @@ static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqCursor *p = sqlite3_malloc(sizeof(*p));
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
-  claimqRowsInit(&p->rows, pTab->nCol);
   pTab->pFresh = p;
   *ppCsr = &p->base;
   return SQLITE_OK;
-}
-
-/*
-** Hand the rows of a cursor that is being replaced to its successor.
-*/
-static void cqCursorInherit(CqCursor *pNew, CqCursor *pOld){
-  sqlite3_vtab_cursor base = pNew->base;
-  *pNew = *pOld;
-  pNew->base = base;
-  claimqRowsInit(&pOld->rows, pOld->rows.nCol);
-  pOld->nVal = 0;
 }
 
 static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
@@ -341,10 +355,11 @@ static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
   if( pTab->pFresh==p ){
     pTab->pFresh = 0;
-  }else if( pTab->pFresh && p->bFilled && !pTab->pFresh->bFilled ){
-    cqCursorInherit(pTab->pFresh, p);
+  }else if( pTab->pFresh && pTab->pFresh->pAnswer==0 ){
+    pTab->pFresh->pAnswer = p->pAnswer;      /* p is being replaced by it */
+    p->pAnswer = 0;
   }
-  cqCursorClear(p);
+  while( p->pAnswer ) cqCursorPop(p);
   sqlite3_free(p);
   return SQLITE_OK;
 }
@@ -372,11 +387,11 @@ static int cqValueSame(sqlite3_value *pA, sqlite3_value *pB){
   }
 }
 
-static int cqCursorReplays(
-  CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
+static int cqAnswerFits(
+  const CqAnswer *p, const char *zPlan, int nVal, sqlite3_value **apVal
 ){
   int i;
-  if( !p->bFilled || nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
+  if( nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
   for(i=0; i<nVal; i++){
     if( !cqValueSame(p->apVal[i], apVal[i]) ) return 0;
   }
@@ -384,18 +399,63 @@ static int cqCursorReplays(
 }
 
 /*
-** Remember the arguments, before anything is written.
+** A hash of the arguments: most answers that do not fit are told apart by it.
 */
-static void cqCursorRemember(
+static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
+  u32 h = 0;
+  int i, j;
+  for(i=0; i<nVal; i++){
+    int eType = sqlite3_value_type(apVal[i]);
+    h = h*31 + (u32)eType;
+    if( eType==SQLITE_INTEGER ){
+      h = h*31 + (u32)sqlite3_value_int64(apVal[i]);
+    }else if( eType==SQLITE_TEXT ){
+      const unsigned char *z = sqlite3_value_blob(apVal[i]);
+      int n = sqlite3_value_bytes(apVal[i]);
+      for(j=0; z && j<n; j++) h = h*31 + z[j];
+    }
+  }
+  return h;
+}
+
+/*
+** The answer to these arguments that is known already, or 0.
+*/
+static CqAnswer *cqCursorFind(
+  const CqCursor *p, u32 iHash, const char *zPlan,
+  int nVal, sqlite3_value **apVal
+){
+  CqAnswer *pA;
+  for(pA=p->pAnswer; pA; pA=pA->pNext){
+    if( pA->iHash==iHash && cqAnswerFits(pA, zPlan, nVal, apVal) ) break;
+  }
+  return pA;
+}
+
+/*
+** Begin an answer, before anything is written: remember the arguments.  It is
+** the cursor's latest from now on.  Only answers that claimed something are
+** kept for good, so that a join over many idle sessions stays small.
+*/
+static CqAnswer *cqCursorBegin(
   CqOp *pOp, CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
 ){
+  CqAnswer *pNew;
   int i;
+  if( p->pAnswer && p->pAnswer->rows.nRow==0 ) cqCursorPop(p);
+  pNew = claimqMalloc(pOp, sizeof(*pNew));
+  if( pNew==0 ) return 0;
+  pNew->pNext = p->pAnswer;
+  p->pAnswer = pNew;
+  claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
+  pNew->iHash = cqArgsHash(nVal, apVal);
+  memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
   for(i=0; i<nVal && pOp->rc==SQLITE_OK; i++){
-    p->apVal[i] = sqlite3_value_dup(apVal[i]);
-    if( p->apVal[i]==0 ) pOp->rc = SQLITE_NOMEM;
-    else p->nVal++;
+    pNew->apVal[i] = sqlite3_value_dup(apVal[i]);
+    if( pNew->apVal[i]==0 ) pOp->rc = SQLITE_NOMEM;
+    else pNew->nVal++;
   }
-  memcpy(p->zPlan, zPlan, (size_t)nVal+1);
+  return pNew;
 }
 
 /*
@@ -417,6 +477,8 @@ static i64 cqCursorArgs(
     }else if( iArg==CQ_PLAN_ARGV_LIMIT ){
       i64 n = sqlite3_value_int64(apVal[i]);
       if( n>=0 ) nLimit = n;
+    }else if( iArg==CQ_PLAN_ARGV_AVOID ){
+      cqFailFilter(pOp, pDef);
     }else if( sqlite3_value_int64(apVal[i])>0 ){
       claimqFail(pOp, CQ_UNSAFE_PLAN,
           "OFFSET would throw rows away that %s has claimed", pDef->zName);
@@ -445,26 +507,29 @@ static int cqVtabFilter(
   CqCursor *p = (CqCursor*)pCsr;
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
   CqVal aArg[CQ_MAX_ARG];
+  CqAnswer *pNew;
   sqlite3_int64 iLast;
   i64 nLimit;
   CqOp op;
   (void)idxNum;
   if( pTab->pFresh==p ) pTab->pFresh = 0;
   p->iRow = 0;
-  if( cqCursorReplays(p, idxStr, nVal, apVal) ) return SQLITE_OK;
+  p->pNow = cqCursorFind(p, cqArgsHash(nVal, apVal), idxStr, nVal, apVal);
+  if( p->pNow ) return SQLITE_OK;
   if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
-  cqCursorClear(p);
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
   iLast = sqlite3_last_insert_rowid(op.db);
-  cqCursorRemember(&op, p, idxStr, nVal, apVal);
+  pNew = cqCursorBegin(&op, p, idxStr, nVal, apVal);
   nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
-  p->rows.iRowid = pTab->pConn->iNextRowid;
-  if( op.rc==SQLITE_OK ) pTab->pDef->xFill(&op, aArg, nLimit, &p->rows);
-  pTab->pConn->iNextRowid += p->rows.nRow;
+  if( op.rc==SQLITE_OK ){
+    pNew->rows.iRowid = pTab->pConn->iNextRowid;
+    pTab->pDef->xFill(&op, aArg, nLimit, &pNew->rows);
+    pTab->pConn->iNextRowid += pNew->rows.nRow;
+  }
   sqlite3_set_last_insert_rowid(op.db, iLast);
-  if( op.rc ) cqCursorClear(p);
-  else p->bFilled = 1;
+  if( op.rc==SQLITE_OK ) p->pNow = pNew;
+  else if( pNew ) cqCursorPop(p);
   return claimqOpVtab(&op, &pTab->base);
 }
 
@@ -475,7 +540,7 @@ static int cqVtabNext(sqlite3_vtab_cursor *pCsr){
 
 static int cqVtabEof(sqlite3_vtab_cursor *pCsr){
   CqCursor *p = (CqCursor*)pCsr;
-  return p->iRow>=p->rows.nRow;
+  return p->pNow==0 || p->iRow>=p->pNow->rows.nRow;
 }
 
 /*
@@ -484,10 +549,11 @@ static int cqVtabEof(sqlite3_vtab_cursor *pCsr){
 static int cqVtabColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
-  CqCursor *p = (CqCursor*)pCsr;
+  CqAnswer *p = ((CqCursor*)pCsr)->pNow;
   int i;
   if( iCol<p->rows.nCol ){
-    claimqCellResult(&claimqRow(&p->rows, p->iRow)[iCol], pCtx);
+    CqCell *a = claimqRow(&p->rows, ((CqCursor*)pCsr)->iRow);
+    claimqCellResult(&a[iCol], pCtx);
     return SQLITE_OK;
   }
   for(i=0; i<p->nVal; i++){
@@ -500,7 +566,7 @@ static int cqVtabColumn(
 
 static int cqVtabRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
   CqCursor *p = (CqCursor*)pCsr;
-  *piRowid = p->rows.iRowid + p->iRow;
+  *piRowid = p->pNow->rows.iRowid + p->iRow;
   return SQLITE_OK;
 }
 

@@ -22,8 +22,11 @@ static int cqIdConnect(
   sqlite3_vtab **ppVtab, char **pzErr
 ){
   int rc = sqlite3_declare_vtab(db, claimqSql[CQ_SQL_IDS_DECLARE].zSql);
-  (void)pAux; (void)argc; (void)argv; (void)pzErr;
-  if( rc ) return rc;
+  (void)pAux; (void)argc; (void)argv;
+  if( rc ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    return rc;
+  }
   *ppVtab = sqlite3_malloc(sizeof(sqlite3_vtab));
   if( *ppVtab==0 ) return SQLITE_NOMEM;
   memset(*ppVtab, 0, sizeof(sqlite3_vtab));

@@ -202,8 +202,11 @@ static int cqCacheConnect(
 ){
   CqCacheVtab *pNew;
   int rc = sqlite3_declare_vtab(db, claimqSql[CQ_SQL_CACHE_DECLARE].zSql);
-  (void)argc; (void)argv; (void)pzErr;
-  if( rc ) return rc;
+  (void)argc; (void)argv;
+  if( rc ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
+    return rc;
+  }
   pNew = sqlite3_malloc(sizeof(*pNew));
   if( pNew==0 ) return SQLITE_NOMEM;
   memset(pNew, 0, sizeof(*pNew));
