@@ -35,7 +35,11 @@ struct CqVacuumDef {
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 static const CqVacuumDef cqVacuumDef[] = {
+  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,  -1, 0 },
   { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE, -1, 0 },
+  { CQ_SQL_VACUUM_JOBS,    CQ_SQL_VACUUM_JOBS_DELETE,
+    CQ_SQL_VACUUM_ATTEMPTS_DELETE, 1 },
+  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,  -1, 1 },
 };
 #define CQ_NVACUUM ((int)(sizeof(cqVacuumDef)/sizeof(cqVacuumDef[0])))
 

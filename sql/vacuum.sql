@@ -22,3 +22,45 @@ WHERE status IN ('resolved','discarded') LIMIT ?1
 -- name: VACUUM_LETTERS_DELETE
 DELETE FROM main.claimq_letter
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1) LIMIT ?2)
+
+-- name: VACUUM_GRANTS
+SELECT grant_id, expires_at_ms
+FROM main.claimq_grant INDEXED BY claimq_grant_by_expiry
+ORDER BY expires_at_ms LIMIT ?1
+
+-- name: VACUUM_GRANTS_DELETE
+DELETE FROM main.claimq_grant
+WHERE grant_id IN (SELECT id FROM claimq_ids(?1) LIMIT ?2)
+
+-- name: VACUUM_JOBS
+SELECT job_id, terminal_at_ms
+FROM main.claimq_job INDEXED BY claimq_job_by_end
+WHERE terminal_at_ms IS NOT NULL
+  AND state IN ('completed','failed','cancelled')
+ORDER BY terminal_at_ms LIMIT ?1
+
+-- name: VACUUM_ATTEMPTS_DELETE
+-- Attempts of jobs that go.
+DELETE FROM main.claimq_attempt
+WHERE (job_id, attempt_index) IN (
+  SELECT job_id, attempt_index FROM main.claimq_attempt
+  WHERE job_id IN (SELECT id FROM claimq_ids(?1)) LIMIT ?2)
+
+-- name: VACUUM_JOBS_DELETE
+-- A job goes after its last attempt.
+DELETE FROM main.claimq_job
+WHERE job_id IN (
+  SELECT l.id FROM claimq_ids(?1) AS l
+  WHERE NOT EXISTS (
+    SELECT 1 FROM main.claimq_attempt AS a WHERE a.job_id=l.id)
+  LIMIT ?2)
+
+-- name: VACUUM_EVENTS
+-- In the order of their ids, which readers go by: an event goes when all
+-- before it have gone.
+SELECT event_id, occurred_at_ms FROM main.claimq_event
+ORDER BY event_id LIMIT ?1
+
+-- name: VACUUM_EVENTS_DELETE
+DELETE FROM main.claimq_event
+WHERE event_id IN (SELECT id FROM claimq_ids(?1) LIMIT ?2)
