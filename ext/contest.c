@@ -278,14 +278,8 @@ static void cqContestVerbApply(CqOp *p, void *pCtx){
   claimqExec(p, eStmt, pStmt);
 }
 
-static void cqContestVerbForget(void *pCtx){
-  (void)pCtx;
-}
-
 static void cqContestVerb(CqOp *p, CqVerb *pVerb){
-  static const CqTask task = {
-    cqContestVerbLoad, cqContestVerbApply, cqContestVerbForget
-  };
+  static const CqTask task = { cqContestVerbLoad, cqContestVerbApply, 0 };
   if( pVerb->eVerb==CQ_REJECT ){
     claimqFail(p, CQ_BAD_ARGUMENT, "a contest holds no work that could be "
         "rejected: use claimq_release()");
@@ -331,7 +325,7 @@ static void cqFenceApply(CqOp *p, void *pCtx){
 static void cqFenceFunc(
   CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
 ){
-  static const CqTask task = { cqFenceLoad, cqFenceApply, cqContestVerbForget };
+  static const CqTask task = { cqFenceLoad, cqFenceApply, 0 };
   static const CqArgDef resource = {
     "resource", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0
   };

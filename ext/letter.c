@@ -327,8 +327,22 @@ struct CqRequeue {
   i64 iLetter;
   CqVerb claim;                   /* The caller's claim; claimId.z==0: none */
   const CqReturn *pReturn;
-  CqRows rows;                    /* First cell: origin; second: new key */
+  char *zOrigin;                  /* The letter's origin; 0: it has none */
+  int nOrigin;
+  char *zKey;                     /* OUT: key of the new work, if text */
+  i64 iKey;                       /* ... if not */
 };
+
+/*
+** A copy of a text column, which the caller frees; 0 for NULL and on error.
+*/
+static char *cqLetterCopy(CqOp *p, sqlite3_stmt *pStmt, int iCol, int *pn){
+  CqText t = claimqColumnText(p, pStmt, iCol);
+  char *z = t.z ? claimqMalloc(p, (i64)t.n+1) : 0;
+  if( z ) memcpy(z, t.z, (size_t)t.n);
+  *pn = t.n;
+  return z;
+}
 
 /*
 ** The caller says that it holds the letter: claim_lost if not.
@@ -372,20 +386,23 @@ static void cqRequeueCheck(CqOp *p, CqRequeue *pR, sqlite3_stmt *pStmt){
 static void cqRequeueLoad(CqOp *p, void *pCtx){
   CqRequeue *pR = (CqRequeue*)pCtx;
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LETTER_STATE);
-  CqCell *a = claimqRowsAdd(p, &pR->rows);
   claimqBindInt(p, pStmt, 1, pR->iLetter);
   claimqBindInt(p, pStmt, 2, claimqNow(p));
   if( claimqStep(p, pStmt) ){
     CqText source = claimqColumnText(p, pStmt, 0);
     int i;
     cqRequeueCheck(p, pR, pStmt);
-    claimqCellColumn(p, &pR->rows, a, pStmt, 2);
+    pR->zOrigin = cqLetterCopy(p, pStmt, 2, &pR->nOrigin);
     for(i=0; i<(int)(sizeof(cqReturn)/sizeof(cqReturn[0])); i++){
       if( claimqTextEq(source, claimqStr(cqReturn[i].zSource)) ){
         pR->pReturn = &cqReturn[i];
       }
     }
     p->nWrite = 2;
+    if( pR->pReturn==0 ){
+      claimqFail(p, CQ_SCHEMA_MISMATCH, "letter %lld has a bad source: repair "
+          "or delete it", pR->iLetter);
+    }
   }else{
     claimqFail(p, CQ_NOT_FOUND, "there is no letter %lld", pR->iLetter);
   }
@@ -393,7 +410,10 @@ static void cqRequeueLoad(CqOp *p, void *pCtx){
 }
 
 static void cqRequeueForget(void *pCtx){
-  claimqRowsClear(&((CqRequeue*)pCtx)->rows);
+  CqRequeue *pR = (CqRequeue*)pCtx;
+  sqlite3_free(pR->zOrigin);
+  sqlite3_free(pR->zKey);
+  pR->zOrigin = pR->zKey = 0;
 }
 
 /*
@@ -453,20 +473,22 @@ static int cqOriginParam(const CqReturn *pReturn, CqText key){
 
 /*
 ** Bind what origin, a flat JSON object, says.  (Not json_extract(), which in
-** older SQLite ends a string at its first NUL.)  zBuf must stay until the
-** statement is given back.  0 if the origin is malformed.
+** older SQLite ends a string at its first NUL.)  zBuf has as many bytes as the
+** origin and must stay until the statement is given back.  0 if malformed.
 */
 static int cqOriginBindAll(
-  CqOp *p, sqlite3_stmt *pStmt, const CqReturn *pReturn, CqText origin,
-  char *zBuf
+  CqOp *p, sqlite3_stmt *pStmt, const CqRequeue *pR, char *zBuf
 ){
+  CqText origin;
   CqJson j;
   int e = CQ_JSON_ERROR, n = 0;
+  origin.z = pR->zOrigin;
+  origin.n = pR->nOrigin;
   if( origin.z==0 ) return 1;
   claimqJsonInit(&j, origin);
   if( claimqJsonNext(&j)!=CQ_JSON_OBJECT ) return 0;
   while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))==CQ_JSON_KEY ){
-    int iParam = cqOriginParam(pReturn, j.tok);
+    int iParam = cqOriginParam(pR->pReturn, j.tok);
     if( iParam==0 ){
       if( !claimqJsonSkip(&j) ) return 0;
     }else{
@@ -476,67 +498,62 @@ static int cqOriginBindAll(
       n += e;
     }
   }
-  return e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END;
+  return p->rc || (e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END);
 }
 
 /*
-** The new row has rowid *pKey: replace that by its key.
+** Run a statement whose first column is the key of the new work.  The key is
+** copied now: when the work is committed nothing may fail any more.
 */
-static void cqRequeueKey(CqOp *p, CqRequeue *pR, CqCell *pKey){
-  int eStmt = pR->pReturn->eKey;
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  claimqBindInt(p, pStmt, 1, p->rc ? 0 : claimqCellGetInt(pKey));
+static void cqRequeueKey(
+  CqOp *p, CqRequeue *pR, int eStmt, sqlite3_stmt *pStmt
+){
   if( claimqStep(p, pStmt) ){
-    claimqCellColumn(p, &pR->rows, pKey, pStmt, 0);
+    int n;
+    if( sqlite3_column_type(pStmt, 0)==SQLITE_TEXT ){
+      pR->zKey = cqLetterCopy(p, pStmt, 0, &n);
+    }else{
+      pR->iKey = sqlite3_column_int64(pStmt, 0);
+    }
   }
-  claimqStmtDone(p, eStmt, pStmt);
+  claimqExec(p, eStmt, pStmt);
 }
 
 /*
-** Make the new work; its key goes to cell pKey.
+** Make the new work.
 */
-static void cqRequeueMake(CqOp *p, CqRequeue *pR, CqText origin, CqCell *pKey){
-  int eStmt = pR->pReturn->eStmt;
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  char *zBuf = claimqMalloc(p, (i64)origin.n+1);
+static void cqRequeueMake(CqOp *p, CqRequeue *pR){
+  const CqReturn *pReturn = pR->pReturn;
+  sqlite3_stmt *pStmt = claimqStmt(p, pReturn->eStmt);
+  char *zBuf = claimqMalloc(p, (i64)pR->nOrigin+1);
   claimqBindInt(p, pStmt, 1, pR->iLetter);
   claimqBindInt(p, pStmt, 2, claimqNow(p));
-  if( p->rc==SQLITE_OK
-   && !cqOriginBindAll(p, pStmt, pR->pReturn, origin, zBuf)
-  ){
+  if( p->rc==SQLITE_OK && !cqOriginBindAll(p, pStmt, pR, zBuf) ){
     claimqFail(p, CQ_SCHEMA_MISMATCH, "the origin of letter %lld is not a "
         "JSON object of claimq's: repair it", pR->iLetter);
   }
-  if( claimqStep(p, pStmt) ){
-    claimqCellColumn(p, &pR->rows, pKey, pStmt, 0);
-  }
-  claimqExec(p, eStmt, pStmt);
+  cqRequeueKey(p, pR, pReturn->eStmt, pStmt);
   sqlite3_free(zBuf);
-  if( pR->pReturn->eKey>=0 ) cqRequeueKey(p, pR, pKey);
+  if( pReturn->eKey>=0 ){
+    pStmt = claimqStmt(p, pReturn->eKey);
+    claimqBindInt(p, pStmt, 1, pR->iKey);
+    cqRequeueKey(p, pR, pReturn->eKey, pStmt);
+  }
 }
 
 /*
-** Bind a cell that holds TEXT or INTEGER.
+** Work first, then the letter, then the rest of the claim, if the caller has
+** one.
 */
-static void cqRequeueBindKey(CqOp *p, sqlite3_stmt *pStmt, const CqCell *pKey){
-  if( pKey->eType==SQLITE_TEXT ){
-    claimqBindText(p, pStmt, 2, claimqCellGetText(pKey));
-  }else{
-    claimqBindInt(p, pStmt, 2, claimqCellGetInt(pKey));
-  }
-}
-
 static void cqRequeueApply(CqOp *p, void *pCtx){
   CqRequeue *pR = (CqRequeue*)pCtx;
-  CqCell *pKey = claimqRowsAdd(p, &pR->rows);
-  CqText origin = claimqCellGetText(claimqRow(&pR->rows, 0));
   sqlite3_stmt *pStmt;
   claimqNeedScope(p, "claimq_requeue()");
-  if( p->rc ) return;
-  cqRequeueMake(p, pR, origin, pKey);
+  cqRequeueMake(p, pR);
   pStmt = claimqStmt(p, CQ_SQL_LETTER_REQUEUED);
   claimqBindInt(p, pStmt, 1, pR->iLetter);
-  cqRequeueBindKey(p, pStmt, pKey);
+  if( pR->zKey ) claimqBindText(p, pStmt, 2, claimqStr(pR->zKey));
+  else claimqBindInt(p, pStmt, 2, pR->iKey);
   claimqExec(p, CQ_SQL_LETTER_REQUEUED, pStmt);
   if( pR->claim.claimId.z ){
     pStmt = claimqStmt(p, CQ_SQL_LETTER_SHRINK);
@@ -575,13 +592,17 @@ static void cqRequeueFunc(
   CqVal aOpt[CQ_RO_N], v;
   CqRequeue r;
   memset(&r, 0, sizeof(r));
-  claimqRowsInit(&r.rows, 1);
   claimqRead(p, &letter, apVal[0], &v);
   claimqReadOptions(p, cqRequeueOpt, CQ_RO_N, 0, nVal-1, &apVal[1], aOpt);
   r.iLetter = v.i;
   cqRequeueClaim(p, &r, aOpt);
   claimqRun(p, &task, &r);
-  if( p->rc==SQLITE_OK ) claimqCellResult(claimqRow(&r.rows, 1), pCtx);
+  if( p->rc==SQLITE_OK && r.zKey ){
+    sqlite3_result_text(pCtx, r.zKey, -1, sqlite3_free);
+    r.zKey = 0;
+  }else if( p->rc==SQLITE_OK ){
+    sqlite3_result_int64(pCtx, r.iKey);
+  }
   cqRequeueForget(&r);
 }
 

@@ -17,18 +17,23 @@
 */
 #include "claimq_int.h"
 
-/* Columns of the fragment SESSION_ROW.  The first twelve are the result's. */
+/* Columns of the fragments SESSION_ROW_A and _B, with the payload between
+** them.  The first twelve are the result's. */
 #define CQ_S_SEQ       0
 #define CQ_S_BATCH_ID  1
 #define CQ_S_SESSION   2
+#define CQ_S_KEY       3
 #define CQ_S_WORK      4
 #define CQ_S_DELIVERY  5
 #define CQ_S_SLOT      6
 #define CQ_S_MERGE     7
+#define CQ_S_ENQUEUED  9
+#define CQ_S_AVAILABLE 10
 #define CQ_S_FENCE    11
 #define CQ_S_NCOL     12
 #define CQ_S_CLAIM    12
 #define CQ_S_ATTEMPTS 13
+#define CQ_S_ERROR    14
 
 #define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
   "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
@@ -67,8 +72,33 @@ struct CqStreams {
 };
 
 /*
-** Read what selection needs from a row of the fragment SESSION_ROW.  Returns 0
-** and names the culprit in *pzBad if somebody corrupted the row.
+** The name of a column that is not of its type, or 0.  Such a row cannot be
+** written back, so nothing can be done with it.
+*/
+static const char *cqSessionUnsound(sqlite3_stmt *pRow){
+  static const struct { u8 iCol, eType, bNull; const char *zName; } aCol[] = {
+    { CQ_S_BATCH_ID,  SQLITE_TEXT,    0, "batch_id" },
+    { CQ_S_SESSION,   SQLITE_TEXT,    0, "session_id" },
+    { CQ_S_KEY,       SQLITE_TEXT,    1, "source_key" },
+    { CQ_S_ENQUEUED,  SQLITE_INTEGER, 0, "enqueued_at_ms" },
+    { CQ_S_AVAILABLE, SQLITE_INTEGER, 0, "available_at_ms" },
+    { CQ_S_FENCE,     SQLITE_INTEGER, 0, "fencing_token" },
+    { CQ_S_ATTEMPTS,  SQLITE_INTEGER, 0, "attempts" },
+    { CQ_S_ERROR,     SQLITE_INTEGER, 0, "last_error" },
+  };
+  int i;
+  for(i=0; i<(int)(sizeof(aCol)/sizeof(aCol[0])); i++){
+    int eType = sqlite3_column_type(pRow, aCol[i].iCol);
+    if( eType!=aCol[i].eType && !(aCol[i].bNull && eType==SQLITE_NULL) ){
+      return aCol[i].zName;
+    }
+  }
+  return 0;
+}
+
+/*
+** Read what selection needs from a candidate's row.  Returns 0 and names the
+** culprit in *pzBad if somebody corrupted the row.
 */
 static int cqSessionParse(
   CqOp *p, sqlite3_stmt *pRow, CqCand *pCand, const char **pzBad
@@ -87,8 +117,7 @@ static int cqSessionParse(
          : eDelivery<0 ? "delivery_policy"
          : eSlot<0 ? "slot_policy"
          : !claimqMergeKeyOk(pCand->merge) ? "merge_key"
-         : sqlite3_column_type(pRow, CQ_S_BATCH_ID)!=SQLITE_TEXT ? "batch_id"
-         : 0;
+         : cqSessionUnsound(pRow);
   return *pzBad==0;
 }
 

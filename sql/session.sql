@@ -1,10 +1,16 @@
 -- session.sql: the statements of ext/session.c.
 
--- fragment: SESSION_ROW
--- The columns of a candidate, in the order of CQ_S_* in session.c.
+-- fragment: SESSION_ROW_A
+-- The columns of a candidate, in the order of CQ_S_* in session.c, up to the
+-- payload; the rest is SESSION_ROW_B.
 enqueue_seq, batch_id, session_id, source_key, work_class, delivery_policy,
-slot_policy, merge_key, payload, enqueued_at_ms,
-ifnull(available_at_ms, enqueued_at_ms), fencing_token, claim_id, attempts
+slot_policy, merge_key
+
+-- fragment: SESSION_ROW_B
+-- The last one is NULL if somebody put something into last_error that the
+-- table does not allow: the row could not be written back.
+enqueued_at_ms, ifnull(available_at_ms, enqueued_at_ms), fencing_token,
+claim_id, attempts, nullif(last_error IS NULL OR typeof(last_error)='text', 0)
 
 -- fragment: SESSION_NOW
 -- Claimable at ?2: what an index cannot know, because time may go back.
@@ -13,7 +19,7 @@ AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
 
 -- name: SESSION_READY
 -- Ready rows of session ?1 at time ?2, in order.
-SELECT {{SESSION_ROW}}
+SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}
 FROM main.claimq_batch INDEXED BY claimq_batch_by_session
 WHERE session_id=?1 AND due=-1 AND {{SESSION_NOW}}
 ORDER BY enqueue_seq
@@ -26,10 +32,9 @@ WHERE session_id=?1 AND due BETWEEN 0 AND ?2
 ORDER BY enqueue_seq
 
 -- name: SESSION_ANY_READY
--- As SESSION_READY for all sessions, to find the head's session: the columns
--- of SESSION_ROW as far as that needs them.
-SELECT enqueue_seq, batch_id, session_id, NULL, work_class, delivery_policy,
-  slot_policy, merge_key
+-- As SESSION_READY for all sessions, to find the head's session: that needs no
+-- payload.
+SELECT {{SESSION_ROW_A}}, NULL, {{SESSION_ROW_B}}
 FROM main.claimq_batch INDEXED BY claimq_batch_by_due
 WHERE due=-1 AND {{SESSION_NOW}}
 ORDER BY enqueue_seq
@@ -41,13 +46,13 @@ WHERE due BETWEEN 0 AND ?2
 ORDER BY enqueue_seq
 
 -- name: SESSION_BY_SEQ
-SELECT {{SESSION_ROW}} FROM main.claimq_batch WHERE enqueue_seq=?1
+SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}} FROM main.claimq_batch WHERE enqueue_seq=?1
 
 -- fragment: SESSION_STAMP_SET
 claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
 claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, claim_head=?9,
 fencing_token=fencing_token+(fencing_token<9223372036854775807),
-attempts=attempts+1, promoted=0
+attempts=attempts+(attempts<9223372036854775807), promoted=0
 
 -- name: SESSION_STAMP_ONE
 UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?1
@@ -56,20 +61,29 @@ UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?1
 UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}}
 WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
 
+-- fragment: SESSION_SOUND
+-- A row that somebody corrupted cannot be written, and would spoil the upkeep.
+typeof(batch_id) IN ('text','null') AND typeof(session_id)='text'
+AND typeof(source_key) IN ('text','null') AND typeof(enqueued_at_ms)='integer'
+AND typeof(available_at_ms) IN ('integer','null')
+AND typeof(fencing_token)='integer' AND typeof(attempts)='integer'
+AND typeof(last_error) IN ('text','null') AND typeof(claim_id) IN ('text','null')
+AND typeof(expires_at_ms) IN ('integer','null')
+
 -- name: SESSION_PROMOTE
 -- Upkeep: at most ?3 rows of session ?1 that are due at ?2.
 UPDATE main.claimq_batch SET promoted=1
 WHERE enqueue_seq IN (
   SELECT enqueue_seq
   FROM main.claimq_batch INDEXED BY claimq_batch_by_session
-  WHERE session_id=?1 AND due BETWEEN 0 AND ?2 LIMIT ?3)
+  WHERE session_id=?1 AND due BETWEEN 0 AND ?2 AND {{SESSION_SOUND}} LIMIT ?3)
 
 -- name: SESSION_ANY_PROMOTE
 UPDATE main.claimq_batch SET promoted=1
 WHERE enqueue_seq IN (
   SELECT enqueue_seq
   FROM main.claimq_batch INDEXED BY claimq_batch_by_due
-  WHERE due BETWEEN 0 AND ?2 LIMIT ?3)
+  WHERE due BETWEEN 0 AND ?2 AND {{SESSION_SOUND}} LIMIT ?3)
 
 -- fragment: SESSION_LAST
 -- Where AUTOINCREMENT remembers the last key; no row before the first.
@@ -90,9 +104,11 @@ VALUES((SELECT seq+1 {{SESSION_LAST}}),
 SELECT batch_id FROM main.claimq_batch WHERE session_id=?1 AND source_key=?2
 
 -- name: SESSION_BY_BATCH_ID
+-- The plus keeps SQLite from writing ?1 for batch_id everywhere, also where the
+-- index needs the column.
 SELECT enqueue_seq, claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>?2
-FROM main.claimq_batch
-WHERE substr(batch_id,5,12)=substr(?1,5,12) AND batch_id=?1
+FROM main.claimq_batch INDEXED BY claimq_batch_by_id
+WHERE substr(batch_id,5,12)=substr(?1,5,12) AND +batch_id=?1
 
 -- name: SESSION_HEAD
 -- Whose is the head row of a claim?

@@ -6,9 +6,17 @@
 ** documents, damaged documents and noise, made by chance from a fixed seed.
 */
 
+/* 1 if the slice of a token is what its kind needs. */
+static int cqTokenOk(const CqJson *p, int e){
+  CqText in = p->in, tok = p->tok;
+  if( e<CQ_JSON_KEY ) return e==CQ_JSON_ERROR || (tok.z==0 && tok.n==0);
+  if( tok.z<in.z || tok.n<0 || tok.z+tok.n>in.z+in.n ) return 0;
+  return tok.n>0 || e==CQ_JSON_STRING || e==CQ_JSON_KEY;
+}
+
 /*
 ** Read a document to its end; one letter per token into zOut.  ERROR is '!'
-** and END is '.', and both must repeat.
+** and END is '.', and both must repeat.  '?' is a token that cannot be.
 */
 static const char *cqTrace(CqText in, char *zOut, int nOut){
   static const char zLetter[] = "!.[{]ksnw";
@@ -18,10 +26,7 @@ static const char *cqTrace(CqText in, char *zOut, int nOut){
   do{
     e = claimqJsonNext(&r);
     if( i+2>nOut ) cqFatal("overflow", "trace");
-    zOut[i++] = zLetter[e];
-    if( r.tok.z && (r.tok.z<in.z || r.tok.z+r.tok.n>in.z+in.n) ){
-      cqFatal("token outside the input", zOut);
-    }
+    zOut[i++] = cqTokenOk(&r, e) ? zLetter[e] : '?';
   }while( e>CQ_JSON_END );
   if( claimqJsonNext(&r)!=e ) zOut[i-1] = '?';
   zOut[i] = 0;
@@ -34,6 +39,7 @@ static int cqAccepts(const char *z, int n){
   CqText in = cqTight(z, n);
   const char *zGot = cqTrace(in, zTrace, sizeof(zTrace));
   int bOk = zGot[strlen(zGot)-1]=='.';
+  if( strchr(zGot, '?') ) cqCheck(0, "json %.*s: tokens %s", n, z, zGot);
   cqTightFree(in);
   return bOk;
 }
@@ -259,6 +265,25 @@ static int cqSkips(const CqDoc *p){
   return r.tok.n==1 && r.tok.z[0]=='9' && claimqJsonSkip(&r)==0;
 }
 
+/* ... and fail where there is none, or where it is not whole. */
+static void cqTestJsonSkip(void){
+  static const char *const azBad[] = {
+    "", "[", "[1", "[[1,2]", "{\"a\":", "{\"a\"", "[1,]", "nul", "]", "[}"
+  };
+  CqJson r;
+  int i;
+  for(i=0; i<CQ_COUNT(azBad); i++){
+    claimqJsonInit(&r, cqStr(azBad[i]));
+    cqCheck(claimqJsonSkip(&r)==0, "skip json %s", azBad[i]);
+  }
+  claimqJsonInit(&r, cqStr("{}"));
+  cqCheck(claimqJsonSkip(&r)==1, "skip json {}");
+  cqCheck(claimqJsonSkip(&r)==0, "skip json at the end");
+  claimqJsonInit(&r, cqStr("{\"a\":[1]}"));
+  cqCheck(claimqJsonNext(&r)==CQ_JSON_OBJECT && claimqJsonSkip(&r)==0,
+          "skip json at a key");
+}
+
 /* Change one to three bytes: another, one more, one less. */
 static int cqDamage(char *z, int n){
   static const char zByte[] = "[]{},:\"\\ 019.-+eEutrflsna/x\t\n\x01\x80";
@@ -352,7 +377,7 @@ static void cqTestJsonText(void){
   static const struct { const char *zRaw; const char *z; int n; } a[] = {
     { "", "", 0 },                       { "abc", "abc", 3 },
     { "\\\"\\\\\\/", "\"\\/", 3 },       { "\\b\\f\\n\\r\\t", "\b\f\n\r\t", 5 },
-    { "a\\u0000b", "a\0b", 3 },
+    { "a\\u0000b", "a\0b", 3 },           { "a\\u0000c", "a\0c", 3 },
     { "\\u00e9\\u00E9", "\xc3\xa9\xc3\xa9", 4 },
     { "x\\ud83d\\udc4dy", "x\xf0\x9f\x91\x8dy", 6 },
     { "\\ud83d", 0, -1 },                { "\\udc4d", 0, -1 },
@@ -361,6 +386,7 @@ static void cqTestJsonText(void){
     { "\\ud83d\\u0041", 0, -1 },
     { "\\udbff\\udfff", "\xf4\x8f\xbf\xbf", 4 },
     { "\\ud83d\\udc4", 0, -1 },          { "\\q", 0, -1 }, { "\\", 0, -1 },
+    { "\\ud83dXudc4d", 0, -1 },          { "\\ud83d\\q", 0, -1 },
   };
   int i, j;
   for(i=0; i<CQ_COUNT(a); i++){

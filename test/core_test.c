@@ -1088,6 +1088,7 @@ int main(int argc, char **argv){
   cqTestJsonValid();
   cqTestJsonInvalid();
   cqTestJsonDepth();
+  cqTestJsonSkip();
   cqTestJsonFuzz();
   cqTestJsonNoise();
   cqTestJsonPoints();

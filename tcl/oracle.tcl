@@ -1,0 +1,826 @@
+# oracle.tcl: the differential test.  A random history is run on claimq and on
+# the model of oracle_model.tcl, and every answer must be the same.
+#
+#     source $T(root)/tcl/oracle.tcl
+#     do_oracle_test 17 2000            ;# seed 17, 2000 steps
+#     do_oracle_test 17 2000 flood      ;# with bulk steps: long queues
+#
+# After each step the result is compared: rows with all their columns, values,
+# or the code of the error.  Every few steps, and after each ROLLBACK, all
+# documented columns of all tables are compared too.
+#
+# When they differ the history is shrunk: steps are left out as long as the
+# rest still fails, and what remains is printed as an SQL script.
+#
+# How a history is made.  A step is a list {LABEL OP ARGS FORM}.  Steps are
+# chosen one at a time, looking at what the model holds (ids, claims made
+# before), but they are written down by reference: @c:12:0 is the claim id of
+# the first row that step 12 returned, @t:12:0 its token, @v:9 the value of
+# step 9, @b:12 the batch ids of step 12 in JSON.  So a history means the same
+# when steps in front are left out.
+#
+# FORM, for claims: plain, limit N (LIMIT N in the SELECT), insert (INSERT ...
+# SELECT ... RETURNING), named (arguments by name in WHERE).
+
+if {[info commands do_oracle_test] ne ""} return
+source [file join [file dirname [info script]] oracle_model.tcl]
+
+# Claim tables: name, arguments, which of them is the maximum, own columns.
+array set oracle_table {
+  claim {claimq {session owner ttl_ms max_batches incarnation boundary take
+      now_ms} 3}
+  peek {claimq_peek {session max_batches boundary take now_ms} 1}
+  lane {claimq_lane {lane owner ttl_ms max_jobs incarnation capabilities
+      partition now_ms} 3}
+  outbox {claimq_outbox {queue owner ttl_ms max_messages incarnation partition
+      now_ms} 3}
+  contest {claimq_contest {kind label owner ttl_ms incarnation now_ms} -1}
+  reclaim {claimq_reclaim {job owner ttl_ms incarnation max_reclaims now_ms}
+      -1}
+  dead_letter {claimq_dead_letter {source scope owner ttl_ms max_letters
+      incarnation now_ms} 4}
+}
+array set oracle_cols [list \
+  claim $model::batchcols \
+  peek [concat $model::batchcols previous_claim_id attempts] \
+  lane $model::jobcols \
+  outbox {queue_name partition seq payload payload_type created_at_ms} \
+  contest {outcome mine subject_kind subject_label} \
+  reclaim [concat outcome $model::jobcols] \
+  dead_letter {letter_id source scope ref payload payload_type created_at_ms
+    failed_at_ms reason}]
+
+# Tables to compare: the model's name, claimq's, columns.
+set oracle_content {
+  batch claimq_batch {enqueue_seq batch_id session_id source_key work_class
+    delivery_policy slot_policy merge_key payload enqueued_at_ms
+    available_at_ms fencing_token attempts last_error claim_id lease_token
+    owner_id incarnation_id claim_size claimed_at_ms expires_at_ms}
+  job claimq_job {job_id lane_id partition_key priority payload
+    required_capabilities attempt_index reclaim_count created_at_ms
+    available_at_ms source_key max_attempts backoff_ms backoff_factor
+    backoff_max_ms max_reclaims reclaim flow_id namespace instance_tag state
+    result last_error terminal_at_ms fencing_token attempts claim_id
+    lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
+  attempt claimq_attempt {job_id attempt_index owner_id incarnation_id
+    fencing_token started_at_ms ended_at_ms outcome error}
+  event claimq_event {event_id job_id lane_id partition_key flow_id outcome
+    namespace instance_tag occurred_at_ms}
+  grant claimq_grant {grant_id job_id owner_id incarnation_id lane_id
+    issued_at_ms expires_at_ms capability_hash admission_summary}
+  part claimq_partition {partition_id queue_name partition last_seq
+    processed_seq attempts last_error fencing_token claim_id lease_token
+    owner_id incarnation_id claimed_at_ms expires_at_ms}
+  message claimq_message {queue_name partition seq payload payload_type
+    created_at_ms}
+  holder claimq_holder {holder_id subject_kind subject_label fencing_token
+    claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
+  fence claimq_fence {resource token}
+  letter claimq_letter {letter_id source scope ref payload payload_type
+    created_at_ms failed_at_ms reason attempts status fencing_token claim_id
+    lease_token owner_id incarnation_id claim_size claimed_at_ms
+    expires_at_ms}
+}
+
+# What must be refused, and with which code.
+set oracle_bad {
+  {SELECT claimq_enqueue(NULL, 1)} bad_argument
+  {SELECT claimq_enqueue('s1', 1, 'slot_policy', 'both')} bad_argument
+  {SELECT claimq_enqueue('s1', 1, 'merge_key', 'group:')} bad_argument
+  {SELECT claimq_enqueue('s1', 1, 'delay_ms', -1)} bad_argument
+  {SELECT claimq_enqueue('s1', 1, 'delay_ms', 1, 'available_at_ms', 1)}
+    bad_argument
+  {SELECT claimq_submit('l1', 1, 'capabilities', '[""]')} bad_argument
+  {SELECT claimq_submit('l1', 1, 'priority')} bad_argument
+  {SELECT claimq_submit('l1', 1, 'max_attempts', 1.5)} bad_argument
+  {SELECT claimq_publish('q1', 1, 'partition', 0, 'key', 'a')} bad_argument
+  {SELECT claimq_publish('-', 1)} bad_argument
+  {SELECT claimq_publish('nowhere', 1)} not_found
+  {SELECT claimq_queue('q1', 0)} bad_argument
+  {SELECT claimq_renew('qwc:1:1', 'x', -1)} bad_argument
+  {SELECT claimq_complete('xyz:1:1', 'x')} bad_argument
+  {SELECT claimq_complete('qwc:1', 'x')} claim_lost
+  {SELECT claimq_complete('qjc:1:1', 'x', 'batch_ids', '[]')} bad_argument
+  {SELECT claimq_retry('qjc:1:999999', 'x', 'why')} claim_lost
+  {SELECT claimq_fence('f1', -1)} bad_argument
+  {SELECT claimq_requeue(999999)} not_found
+  {SELECT claimq_grant(999999, 'w1', 1)} not_found
+  {SELECT claimq_revoke(999999)} not_found
+  {SELECT claimq_cancel('qwb:0', 'force', 1)} bad_argument
+  {SELECT * FROM claimq('s1', NULL)} bad_argument
+  {SELECT * FROM claimq('s1', 'w1', -1)} bad_argument
+  {SELECT * FROM claimq('s1', 'w1', 1, 1, '', 'soon')} bad_argument
+  {SELECT * FROM claimq_lane('l1', 'w1', 1, -1)} bad_argument
+  {SELECT * FROM claimq_contest(256, 'c', 'w1')} bad_argument
+  {SELECT * FROM claimq_outbox('nowhere', 'w1')} not_found
+  {SELECT * FROM claimq_dead_letter('contest', NULL, 'w1')} bad_argument
+  {SELECT * FROM claimq_lane('l1', 'w1') WHERE priority>3} unsafe_plan
+}
+
+#--------------------------------------------------------------------------
+# A step as SQL
+
+proc oracle_quoted {cols} {
+  return [join [lmap c $cols {string cat quote( $c )}] {||'|'||}]
+}
+
+# Options as name, value pairs, each with a comma in front.
+proc oracle_options {opts} {
+  set out ""
+  dict for {name value} $opts {append out ", '$name', [model::lit $value]"}
+  return $out
+}
+
+# As claimq_complete() wants it, from the list of the model.
+proc oracle_rejected {list} {
+  set out {}
+  foreach {seq reason} $list {
+    lappend out "{\"seq\":$seq,\"reason\":\"$reason\"}"
+  }
+  return "\[[join $out ,]\]"
+}
+
+proc oracle_sql_claim {op arglist form} {
+  lassign $::oracle_table($op) table names
+  set cols $::oracle_cols($op)
+  if {$op ne "peek"} {lappend cols {*}$model::claimcols}
+  set from "${table}([join [lmap a $arglist {model::lit $a}] {, }])"
+  if {$form eq "named"} {
+    set where {}
+    foreach name $names a $arglist {
+      if {$a ne "NULL"} {lappend where "$name=[model::lit $a]"}
+    }
+    set from "$table WHERE [join $where { AND }]"
+  }
+  if {[lindex $form 0] eq "limit"} {append from " LIMIT [lindex $form 1]"}
+  set sql "SELECT [oracle_quoted $cols] FROM $from"
+  if {$form eq "insert"} {set sql "INSERT INTO sink(v) $sql RETURNING v"}
+  return $sql
+}
+
+proc oracle_sql_insert {op scope payload opts now} {
+  array set into {
+    insert_batch {claimq_batch session_id enqueued_at_ms}
+    insert_job {claimq_job lane_id created_at_ms}
+    insert_message {claimq_message queue_name created_at_ms}
+  }
+  lassign $into($op) table scopecol timecol
+  set cols [list $scopecol payload $timecol]
+  set values [list [model::lit $scope] $payload $now]
+  dict for {name value} $opts {
+    if {$name eq "capabilities"} {set name required_capabilities}
+    lappend cols $name
+    lappend values [model::lit $value]
+  }
+  return "INSERT INTO ${table}([join $cols {, }])\
+    VALUES([join $values {, }])"
+}
+
+proc oracle_sql_verb {verb claim token arg opts now} {
+  set call "claimq_${verb}('$claim', '$token'"
+  if {$verb in {renew retry reject}} {append call ", [model::lit $arg]"}
+  if {[dict exists $opts rejected]} {
+    dict set opts rejected [oracle_rejected [dict get $opts rejected]]
+  }
+  append call [oracle_options $opts]
+  if {$verb eq "renew"} {
+    append call ", $now"
+  } elseif {$verb ne "guard"} {
+    append call ", 'now_ms', $now"
+  }
+  return "SELECT quote($call))"
+}
+
+proc oracle_sql_call {op arglist} {
+  set at ", 'now_ms', [lindex $arglist end]"
+  lassign $arglist a b c d
+  set a [model::lit $a]
+  switch $op {
+    enqueue - submit - publish {
+      set call "claimq_${op}($a, $b[oracle_options $c]$at)"
+    }
+    cancel_batch {set call "claimq_cancel($a$at)"}
+    cancel_job {set call "claimq_cancel($a, 'force', $b$at)"}
+    revoke {set call "claimq_revoke($a$at)"}
+    grant {set call "claimq_grant($a, '$b', $c[oracle_options $d]$at)"}
+    queue {set call "claimq_queue($a, $b)"}
+    fence {set call "claimq_fence($a, $b)"}
+    requeue {
+      if {$b ne "NULL"} {set at ", 'claim_id', '$b', 'lease_token', '$c'$at"}
+      set call "claimq_requeue($a$at)"
+    }
+  }
+  return "SELECT quote($call)"
+}
+
+# Statements; the results of all of them are the result of the step.
+proc oracle_sql {op arglist form} {
+  if {[info exists ::oracle_table($op)]} {
+    return [oracle_sql_claim $op $arglist $form]
+  }
+  switch $op {
+    raw {return [lindex $arglist 0]}
+    insert_batch - insert_job - insert_message {
+      return [oracle_sql_insert $op {*}$arglist]
+    }
+    verb {return [oracle_sql_verb {*}$arglist]}
+    bulk {
+      lassign $arglist what scope n opts now
+      return "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n\
+        WHERE i<$n) SELECT count(claimq_${what}('$scope',\
+        i[oracle_options $opts], 'now_ms', $now)) FROM n"
+    }
+    vacuum {
+      lassign $arglist older limit now
+      set opts ", 'now_ms', $now"
+      if {$older ne "NULL"} {append opts ", 'older_than_ms', $older"}
+      return "SELECT claimq_vacuum('limit', $limit$opts);\
+        SELECT claimq_vacuum([string range $opts 2 end])"
+    }
+  }
+  return [oracle_sql_call $op $arglist]
+}
+
+#--------------------------------------------------------------------------
+# A step on both sides.  Global O: ref,LABEL  stack  sql (list) ...
+
+proc oracle_open {} {
+  open_db :memory: odb
+  ::odb eval {SELECT claimq_init(); CREATE TABLE sink(v)}
+  model::reset
+  array unset ::O ref,*
+  set ::O(stack) {}
+  set ::O(sql) {}
+}
+
+# What a reference means; an error if its step was left out or failed.
+proc oracle_ref {value} {
+  if {![regexp {^@([ctvb]):(\d+):?(\d*)$} $value - kind label row]} {
+    return $value
+  }
+  set rows $::O(ref,$label)
+  if {$kind eq "v"} {return [string trim [lindex $rows 0] ']}
+  if {$kind eq "b"} {
+    return [model::json_set [lmap r $rows {
+      string trim [lindex [split $r |] 1] '
+    }]]
+  }
+  set cells [split [lindex $rows $row] |]
+  return [string trim [lindex $cells [expr {$kind eq "c" ? "end-8" : "end-7"}]] ']
+}
+
+proc oracle_resolve {arglist} {
+  return [lmap a $arglist {
+    if {[string match *batch_ids* $a]} {
+      set a [list batch_ids [oracle_ref [dict get $a batch_ids]]]
+    }
+    oracle_ref $a
+  }]
+}
+
+# {ok RESULTS} or {error CODE}
+proc oracle_db {sql} {
+  if {![catch {::odb eval $sql} result]} {return [list ok $result]}
+  if {[regexp {^claimq: (\w+):} $result - code]} {return [list error $code]}
+  if {[string match {*constraint failed*} $result]} {
+    return {error constraint}
+  }
+  return [list error $result]
+}
+
+proc oracle_failed {id} {
+  return [::odb exists {
+    SELECT 1 FROM claimq_job WHERE job_id=$id AND state='failed'
+  }]
+}
+
+proc oracle_model {op arglist form} {
+  if {$form eq "limit 0"} {return {ok {}}}
+  if {[lindex $form 0] eq "limit"} {
+    set i [lindex $::oracle_table($op) 2]
+    lset arglist $i [expr {min([lindex $arglist $i], [lindex $form 1])}]
+  }
+  if {$op eq "lane"} {lappend arglist oracle_failed}
+  set before [model::save]
+  set code [catch {
+    switch $op {
+      raw {model::fail [lindex $arglist 1]}
+      bulk {
+        lassign $arglist what scope n opts now
+        for {set i 1} {$i <= $n} {incr i} {
+          model::$what $scope $i $opts $now
+        }
+        set n
+      }
+      default {model::$op {*}$arglist}
+    }
+  } result options]
+  if {$code == 0} {return [list ok $result]}
+  model::restore $before
+  set code [dict get $options -errorcode]
+  if {[lindex $code 0] ne "CQ"} {return -options $options $result}
+  return [list error [lindex $code 1]]
+}
+
+# BEGIN, ROLLBACK ...  A word that makes no sense now (after shrinking) is
+# skipped.  The stack has {NAME STATE} for each level.
+proc oracle_tx {word} {
+  upvar #0 O(stack) stack
+  set top [lindex $stack end 0]
+  set state [lindex $stack end 1]
+  switch -glob $word {
+    BEGIN* {
+      if {[llength $stack]} return
+      lappend stack [list BEGIN [model::save]]
+    }
+    COMMIT {
+      if {[lindex $stack 0 0] ne "BEGIN"} return
+      set stack {}
+    }
+    ROLLBACK {
+      if {[llength $stack] == 0} return
+      model::restore [lindex $stack 0 1]
+      set stack {}
+    }
+    SAVEPOINT {
+      append word " s[llength $stack]"
+      lappend stack [list s[llength $stack] [model::save]]
+    }
+    {ROLLBACK TO} {
+      if {$top in {BEGIN {}}} return
+      model::restore $state
+      append word " $top"
+    }
+    RELEASE {
+      if {$top in {BEGIN {}}} return
+      set stack [lrange $stack 0 end-1]
+      append word " $top"
+    }
+  }
+  lappend ::O(sql) $word
+  ::odb eval $word
+}
+
+# "" if all is well, else what differs.  A step that refers to one that was left
+# out is left out too.
+proc oracle_step {step} {
+  lassign $step label op arglist form
+  if {$op eq "tx"} {
+    oracle_tx [lindex $arglist 0]
+    return
+  }
+  if {[catch {oracle_resolve $arglist} arglist]} return
+  set sql [oracle_sql $op $arglist $form]
+  lappend ::O(sql) $sql
+  set got [oracle_db $sql]
+  set want [oracle_model $op $arglist $form]
+  if {[lindex $want 0] eq "ok"} {set ::O(ref,$label) [lindex $want 1]}
+  if {$got ne $want} {
+    return "claimq: [join [lindex $got 1] \n\ \ \ \ \ \ \ \ ]\
+      \nmodel:  [join [lindex $want 1] \n\ \ \ \ \ \ \ \ ]"
+  }
+  return
+}
+
+# The tables, row by row.
+proc oracle_compare {} {
+  foreach {name table cols} $::oracle_content {
+    set want [lsort [lmap row [dict values [set ::model::$name]] {
+      model::show $row $cols
+    }]]
+    set got [lsort [::odb eval "SELECT [oracle_quoted $cols] FROM $table"]]
+    if {$got eq $want} continue
+    set out "$table differs:"
+    foreach row $got {
+      if {$row ni $want} {append out "\nclaimq: $row"}
+    }
+    foreach row $want {
+      if {$row ni $got} {append out "\nmodel:  $row"}
+    }
+    return $out
+  }
+  return
+}
+
+#--------------------------------------------------------------------------
+# Making steps.  Global O: now  claims {LABEL ROW OP} ...  jobs  batches  flood
+
+proc oracle_random {n} {return [expr {int(rand()*$n)}]}
+proc oracle_chance {percent} {return [expr {rand()*100 < $percent}]}
+proc oracle_one {list} {lindex $list [oracle_random [llength $list]]}
+
+# Often one of the last ten, sometimes any.
+proc oracle_recent {list} {
+  if {[oracle_chance 75]} {set list [lrange $list end-9 end]}
+  return [oracle_one $list]
+}
+
+# Time goes on, stands still, jumps, and goes back.
+proc oracle_clock {} {
+  set move [oracle_random 100]
+  set d [expr {$move < 60 ? [oracle_random 40] : $move < 75 ? 0
+    : $move < 88 ? [oracle_random 2000] : $move < 93 ? [oracle_random 40000]
+    : -[oracle_random [expr {$move < 97 ? 300 : 20000}]]}]
+  set ::O(now) [expr {max(0, $::O(now)+$d)}]
+}
+
+proc oracle_ttl {} {
+  return [oracle_one {0 1 10 50 50 200 200 1000 5000 30000
+    9223372036854775807}]
+}
+
+proc oracle_max {} {
+  return [oracle_one [expr {$::O(flood) ? {1 1 3 70 100 100} : {0 1 1 2 3 5 32}
+    }]]
+}
+
+proc oracle_owner {} {oracle_one {w1 w2 w3}}
+proc oracle_inc {} {oracle_one {{} {} {} i2}}
+proc oracle_payload {} {
+  return [oracle_one {'p1' 'it''s' '' 42 -7 2.5 X'00FF' NULL}]
+}
+
+# Each option with a chance: {NAME PERCENT VALUES ...}
+proc oracle_opts {spec} {
+  set opts {}
+  foreach {name percent values} $spec {
+    if {[oracle_chance $percent]} {lappend opts $name [oracle_one $values]}
+  }
+  return $opts
+}
+
+# When new work is due: some at once, some later, some long ago.
+proc oracle_due {insert} {
+  set opts [oracle_opts {delay_ms 12 {0 1 30 300 5000}}]
+  if {$insert || $opts eq ""} {
+    set opts {}
+    if {[oracle_chance 10]} {
+      lappend opts available_at_ms \
+        [expr {max(0, $::O(now)+[oracle_one {-500 -1 0 1 100 3000}])}]
+    }
+  }
+  return $opts
+}
+
+proc oracle_make_batch {} {
+  set op [oracle_one {enqueue enqueue enqueue insert_batch}]
+  set opts [concat [oracle_opts {
+    slot_policy 65 {join join exclusive}
+    work_class 8 {session_command session_command turn_work}
+    delivery_policy 15 {earliest_safe_boundary after_current_turn_commit}
+    merge_key 20 {never payload_default group:a group:b}
+    source_key 25 {k1 k2 k\"3 k\\4 {}}
+  }] [oracle_due [expr {$op eq "insert_batch"}]]]
+  return [list $op [list [oracle_one {s1 s1 s2 s3}] [oracle_payload] $opts \
+    $::O(now)]]
+}
+
+proc oracle_make_job {} {
+  set op [oracle_one {submit submit submit insert_job}]
+  set opts [concat [oracle_opts {
+    priority 40 {-5 0 1 1 9}
+    capabilities 30 {{["gpu"]} {["net","gpu"]} {["gpu","net"]} {[]}
+      {["b","a","b"]}}
+    source_key 20 {k1 k2 k3}
+    max_attempts 40 {0 1 2 3}
+    backoff_ms 20 {0 5 100}
+    backoff_factor 15 {0 1 3 10}
+    backoff_max_ms 15 {0 50 1000}
+    max_reclaims 40 {0 1 2}
+    reclaim 30 {grant grant auto}
+    partition_key 10 {0 1 -3}
+    flow_id 10 {f1} namespace 10 {n1} instance_tag 10 {t1}
+  }] [oracle_due [expr {$op eq "insert_job"}]]]
+  return [list $op [list [oracle_one {l1 l1 l1 l2}] [oracle_payload] $opts \
+    $::O(now)]]
+}
+
+proc oracle_make_message {} {
+  set op [oracle_one {publish publish publish insert_message}]
+  set opts [oracle_opts {
+    partition 50 {0 0 1 1 2 7}
+    payload_type 15 {text/plain {a b}}
+  }]
+  if {$op eq "publish" && ![dict exists $opts partition]} {
+    lappend opts {*}[oracle_opts {key 60 {c1 c2 c3 c4}}]
+  }
+  return [list $op [list [oracle_one {q1 q1 q1 q2 q3}] [oracle_payload] $opts \
+    $::O(now)]]
+}
+
+proc oracle_make_bulk {} {
+  set n [expr {60+[oracle_random 30]}]
+  set delay [oracle_one {0 20 400}]
+  switch [oracle_one {enqueue submit publish}] {
+    enqueue {
+      return [list bulk [list enqueue [oracle_one {s1 s2}] $n \
+        [list slot_policy join delay_ms $delay] $::O(now)]]
+    }
+    submit {
+      return [list bulk [list submit l1 $n [concat \
+        [list delay_ms $delay max_attempts 2] [oracle_opts {
+          priority 50 {1 5} max_reclaims 50 {0 1}
+          capabilities 30 {{["gpu"]}}
+        }]] $::O(now)]]
+    }
+    publish {
+      return [list bulk [list publish q3 [oracle_one {5 20 40}] \
+        [list partition [oracle_random 80]] $::O(now)]]
+    }
+  }
+}
+
+proc oracle_make_claim {} {
+  set now $::O(now)
+  set common [list [oracle_owner] [oracle_ttl] [oracle_max] [oracle_inc]]
+  set form [oracle_one [list plain plain plain insert named \
+    "limit [oracle_random 4]"]]
+  set boundary [oracle_one {idle idle idle active_turn_checkpoint}]
+  set take [oracle_one {turn_work turn_work any any session_command}]
+  set session [oracle_one {s1 s1 s2 s3 NULL NULL}]
+  switch [oracle_one {claim claim claim claim peek lane lane lane lane outbox
+                      outbox outbox outbox dead_letter dead_letter}] {
+    claim {
+      if {$session eq "NULL" && $form eq "named"} {set form plain}
+      return [list claim [list $session {*}$common $boundary $take $now] \
+        $form]
+    }
+    peek {
+      return [list peek [list $session [oracle_max] $boundary $take $now] \
+        plain]
+    }
+    lane {
+      return [list lane [list [oracle_one {l1 l1 l1 l2}] {*}$common \
+        [oracle_one {{["gpu","net"]} {["gpu"]} {["a","b","gpu","net"]} {[]}}] \
+        [oracle_one {0 0 0 0 0 1 -3}] $now] $form]
+    }
+    outbox {
+      return [list outbox [list [oracle_one {q1 q1 q1 q2 q3}] {*}$common \
+        [oracle_one {NULL NULL NULL 0 1 2}] $now] $form]
+    }
+    dead_letter {
+      return [list dead_letter [list \
+        [oracle_one {NULL NULL session lane outbox}] \
+        [oracle_one {NULL NULL NULL s1 l1 q1/0}] {*}$common $now] $form]
+    }
+  }
+}
+
+proc oracle_make_contest {} {
+  if {[oracle_chance 25]} {
+    return [list fence [list [oracle_one {f1 f2}] [oracle_random 30]]]
+  }
+  return [list contest [list [oracle_one {0 0 7}] [oracle_one {a b}] \
+    [oracle_owner] [oracle_ttl] [oracle_inc] $::O(now)] \
+    [oracle_one {plain plain insert named}]]
+}
+
+# A claim that was made, with its token: the right one, or another.
+proc oracle_some_claim {{op *}} {
+  set claims [lsearch -all -inline -index 2 $::O(claims) $op]
+  if {[llength $claims] == 0} {return {qwc:1:1 none claim 0}}
+  lassign [oracle_recent $claims] label row op
+  set token @t:$label:$row
+  if {[oracle_chance 4]} {set token wrong}
+  if {[oracle_chance 4]} {
+    lassign [oracle_recent $claims] other i
+    set token @t:$other:$i
+  }
+  return [list @c:$label:$row $token $op $label]
+}
+
+proc oracle_make_verb {} {
+  set verb [oracle_one {renew complete complete complete release release retry
+    retry retry reject reject guard}]
+  lassign [oracle_some_claim] claim token op label
+  set arg [expr {$verb eq "renew" ? [oracle_ttl]
+    : [oracle_one {r1 {it's late} {}}]}]
+  set opts {}
+  if {$verb in {release retry}} {
+    set opts [oracle_opts {delay_ms 25 {0 1 50 700}}]
+  }
+  if {$verb eq "complete"} {
+    switch $op {
+      claim {set opts [oracle_opts [list batch_ids 15 @b:$label]]}
+      lane {set opts [oracle_opts {result 40 {done 5}}]}
+    }
+  }
+  if {$op eq "outbox" && $verb in {complete retry reject}} {
+    lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 2 3 50}}]
+    if {$verb eq "complete" && [oracle_chance 25]} {
+      lappend opts rejected [oracle_some_seqs]
+    }
+  }
+  return [list verb [list $verb $claim $token $arg $opts $::O(now)]]
+}
+
+# A few numbers near the cursor of some partition.
+proc oracle_some_seqs {} {
+  set row [oracle_one [dict values $::model::part]]
+  set seq [dict get $row processed_seq]
+  set out {}
+  foreach d {3 1 2} {
+    if {[oracle_chance 50]} {lappend out [expr {$seq+$d}] "bad $d"}
+  }
+  return $out
+}
+
+proc oracle_some_job {} {
+  if {[llength $::O(jobs)] == 0 || [oracle_chance 3]} {return 99999}
+  return @v:[oracle_recent $::O(jobs)]
+}
+
+# An active job that a grant would help, if there is one.
+proc oracle_stuck_job {} {
+  set stuck {}
+  dict for {id row} $::model::job {
+    if {[dict get $row reclaim] eq "grant" && [dict get $row state] eq "active"
+        && ![model::live $row $::O(now)]} {lappend stuck $id}
+  }
+  if {$stuck eq "" || [oracle_chance 25]} {return [oracle_some_job]}
+  return [oracle_one $stuck]
+}
+
+proc oracle_make_admin {} {
+  set now $::O(now)
+  switch [oracle_one {cancel_batch cancel_job revoke grant grant grant reclaim
+                      reclaim reclaim requeue requeue requeue vacuum queue raw
+                      raw}] {
+    cancel_batch {
+      if {[llength $::O(batches)] == 0} {return {cancel_batch {qwb:0 1}}}
+      return [list cancel_batch [list @v:[oracle_recent $::O(batches)] $now]]
+    }
+    cancel_job {
+      return [list cancel_job [list [oracle_some_job] [oracle_random 2] $now]]
+    }
+    revoke {return [list revoke [list [oracle_some_job] $now]]}
+    grant {
+      return [list grant [list [oracle_stuck_job] [oracle_owner] [oracle_ttl] \
+        [oracle_opts {incarnation_id 20 i2 lane_id 10 l9 capability_hash 10 h1
+          admission_summary 10 ok}] $now]]
+    }
+    reclaim {
+      set grants [dict values $::model::grant]
+      set job [oracle_stuck_job]
+      set owner [oracle_owner]
+      if {[llength $grants] && [oracle_chance 70]} {
+        set g [oracle_one $grants]
+        set job [dict get $g job_id]
+        if {[oracle_chance 75]} {set owner [dict get $g owner_id]}
+      }
+      return [list reclaim [list $job $owner [oracle_ttl] [oracle_inc] \
+        [oracle_one {NULL NULL NULL 0 1 5}] $now] \
+        [oracle_one {plain plain insert named}]]
+    }
+    requeue {
+      set id [oracle_one [dict keys $::model::letter]]
+      if {$id eq ""} {set id 1}
+      set proof {NULL NULL}
+      if {[oracle_chance 40]} {
+        set proof [lrange [oracle_some_claim dead_letter] 0 1]
+      }
+      return [list requeue [list $id {*}$proof $now]]
+    }
+    vacuum {
+      return [list vacuum [list [oracle_one {NULL 0 100 5000}] \
+        [oracle_one {0 1 3 10 10000}] $now]]
+    }
+    queue {
+      return [list queue [oracle_one {{q1 3} {q1 3} {q2 1} {q2 2} {q4 2}}]]
+    }
+    raw {
+      set i [oracle_random [expr {[llength $::oracle_bad]/2}]]
+      return [list raw [lrange $::oracle_bad [expr {2*$i}] [expr {2*$i+1}]]]
+    }
+  }
+}
+
+proc oracle_make_tx {} {
+  if {[llength $::O(stack)] == 0} {
+    return [list tx [list [oracle_one {BEGIN {BEGIN IMMEDIATE} SAVEPOINT}]]]
+  }
+  set words {COMMIT ROLLBACK SAVEPOINT {ROLLBACK TO} RELEASE}
+  if {[llength $::O(stack)] > 3} {set words {COMMIT ROLLBACK}}
+  return [list tx [list [oracle_one $words]]]
+}
+
+proc oracle_make {} {
+  oracle_clock
+  set r [oracle_random 100]
+  if {$::O(flood) && $r < 3} {return [oracle_make_bulk]}
+  return [expr {
+      $r < 7 ? [oracle_make_batch] : $r < 14 ? [oracle_make_job]
+    : $r < 20 ? [oracle_make_message] : $r < 44 ? [oracle_make_claim]
+    : $r < 50 ? [oracle_make_contest] : $r < 80 ? [oracle_make_verb]
+    : $r < 92 ? [oracle_make_admin] : [oracle_make_tx]}]
+}
+
+# Remember what later steps can refer to.
+proc oracle_note {step} {
+  lassign $step label op
+  if {![info exists ::O(ref,$label)]} return
+  set rows $::O(ref,$label)
+  switch $op {
+    enqueue {lappend ::O(batches) $label}
+    submit {lappend ::O(jobs) $label}
+    lane {
+      for {set i 0} {$i < [llength $rows]} {incr i} {
+        lappend ::O(claims) [list $label $i lane]
+      }
+    }
+    reclaim {
+      if {[string match 'claimed'* $rows]} {
+        lappend ::O(claims) [list $label 0 lane]
+      }
+    }
+    claim - outbox - contest - dead_letter {
+      if {[llength $rows]} {lappend ::O(claims) [list $label 0 $op]}
+    }
+  }
+}
+
+#--------------------------------------------------------------------------
+# Histories
+
+proc oracle_setup {} {
+  return {{-3 queue {q1 3}} {-2 queue {q2 1}} {-1 queue {q3 80}}}
+}
+
+# Run a history that is given; stop at the first difference.  Returns {} or
+# {INDEX WHY}; looks at the tables after every step, if the history is short.
+proc oracle_replay {steps} {
+  oracle_open
+  set every [expr {[llength $steps] > 600 ? 20 : 1}]
+  set i 0
+  set why ""
+  foreach step $steps {
+    set why [oracle_step $step]
+    if {$why eq "" && $i%$every == 0} {set why [oracle_compare]}
+    if {$why ne ""} break
+    incr i
+  }
+  if {$why eq ""} {set why [oracle_compare]}
+  close_db odb
+  return [expr {$why eq "" ? {} : [list $i $why]}]
+}
+
+# Leave out steps, by smaller and smaller pieces, as long as it still fails.
+proc oracle_shrink {steps seconds} {
+  set end [expr {[clock seconds]+$seconds}]
+  set size [expr {[llength $steps]/2}]
+  while {$size >= 1 && [clock seconds] < $end} {
+    set smaller 0
+    for {set i [expr {[llength $steps]-$size}]} {$i > -$size} {incr i -$size} {
+      set try [lreplace $steps [expr {max($i, 0)}] [expr {$i+$size-1}]]
+      set failed [oracle_replay $try]
+      if {$failed ne ""} {
+        set steps [lrange $try 0 [lindex $failed 0]]
+        set smaller 1
+      }
+      if {[clock seconds] >= $end} break
+    }
+    if {$size == 1 && !$smaller} break
+    set size [expr {max(1, $size/2)}]
+  }
+  return $steps
+}
+
+proc oracle_report {name steps} {
+  set n [llength $steps]
+  set failed [oracle_replay $steps]
+  if {$failed ne ""} {
+    set steps [oracle_shrink [lrange $steps 0 [lindex $failed 0]] 60]
+    set failed [oracle_replay $steps]
+  }
+  fail_test $name "after $n steps; shrunk to [llength $steps]:\
+    \nSELECT claimq_init();\n[join $::O(sql) ";\n"];\n[lindex $failed 1]"
+}
+
+proc do_oracle_test {seed n {kind mixed}} {
+  set name [test_name "1.$seed-$kind"]
+  sqlite3 ::mem :memory:
+  cq_load mem $::claimq_so
+  oracle_open
+  expr {srand($seed*7919+1)}
+  array set ::O [list now 1000 claims {} jobs {} batches {} \
+    flood [expr {$kind eq "flood"}]]
+  set steps [oracle_setup]
+  set why ""
+  foreach step $steps {oracle_step $step}
+  for {set i 0} {$i < $n && $why eq ""} {incr i} {
+    set step [list $i {*}[oracle_make]]
+    lappend steps $step
+    set why [oracle_step $step]
+    oracle_note $step
+    if {$why eq "" && ($i%25 == 0 || [string match *ROLLBACK* $step])} {
+      set why [oracle_compare]
+    }
+  }
+  if {$why eq ""} {set why [oracle_compare]}
+  if {$why eq "" && [::odb eval {PRAGMA integrity_check}] ne "ok"} {
+    set why "integrity_check"
+  }
+  close_db odb
+  if {$why eq ""} {pass_test $name} else {oracle_report $name $steps}
+  ::mem close
+}

@@ -1,0 +1,1039 @@
+# oracle_model.tcl: claimq a second time, as simple as it can be.
+#
+#     model::reset
+#     model::enqueue s1 'hello' {} 1000          -> 'qwb:...'
+#     model::claim s1 w1 500 32 {} idle turn_work 1000
+#                                                -> rows, as text
+#     model::verb complete qwc:1:1 $token {} {} 1200     -> 1
+#
+# This is SPEC sections 6 to 10 written down from the SPEC: rows are dicts,
+# tables are dicts of rows by key, everything is found by looking at all of
+# it.  No index, no promotion, no trigger, no SQL.  tcl/oracle.tcl runs the
+# same history on this and on claimq, and compares.
+#
+# What the SPEC leaves open is decided as the manual and the head comments of
+# ext/*.c say; such places are marked "Open:".
+#
+# Values: numbers and texts as they are, NULL for NULL (so no text may be
+# "NULL" or look like a number); payload and result are SQL literals.  A result
+# is a list of texts: one for each row, its columns quoted as by quote() and
+# joined by "|".  An error is raised with the errorcode {CQ code}.
+
+namespace eval model {
+  # The tables: batches, jobs, attempts, events, grants, partitions, messages,
+  # holders, fences, letters; and the last key of each.
+  variable tables {batch job attempt event grant part message holder fence
+                   letter last}
+  variable claimcols {claim_id lease_token fencing_token owner_id
+    incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
+  variable max 9223372036854775807
+}
+
+#--------------------------------------------------------------------------
+# Values, rows, errors
+
+proc model::reset {} {
+  foreach t $::model::tables {set ::model::$t {}}
+}
+
+# All of the state as one value, for BEGIN, SAVEPOINT and back.
+proc model::save {} {
+  return [lmap t $::model::tables {set ::model::$t}]
+}
+
+proc model::restore {state} {
+  foreach t $::model::tables value $state {set ::model::$t $value}
+}
+
+proc model::fail {code} {
+  return -code error -errorcode [list CQ $code] "model: $code"
+}
+
+proc model::lit {v} {
+  if {$v eq "NULL" || [string is entier -strict $v]} {return $v}
+  return '[string map {' ''} $v]'
+}
+
+# The columns of a row as text.
+proc model::show {row cols} {
+  set out {}
+  foreach c $cols {
+    set v [dict get $row $c]
+    lappend out [expr {$c in {payload result} ? $v : [lit $v]}]
+  }
+  return [join $out |]
+}
+
+proc model::opt {opts name {default NULL}} {
+  return [expr {[dict exists $opts $name] ? [dict get $opts $name] : $default}]
+}
+
+proc model::add {a b} {
+  return [expr {min($a+$b, $::model::max)}]
+}
+
+proc model::next {table} {
+  dict incr ::model::last $table
+  return [dict get $::model::last $table]
+}
+
+# Set columns of a row: set_row TABLE KEY COLUMN VALUE ...
+proc model::set_row {table key args} {
+  dict set ::model::$table $key [dict merge [dict get [set ::model::$table] \
+    $key] $args]
+}
+
+proc model::row {table key} {
+  return [dict get [set ::model::$table] $key]
+}
+
+proc model::drop {table key} {
+  dict unset ::model::$table $key
+}
+
+proc model::sha256 {text} {
+  return [::mem onecolumn {SELECT claimq_sha256($text)}]
+}
+
+#--------------------------------------------------------------------------
+# The lease
+
+proc model::lease {prefix head fence scope owner inc now ttl} {
+  set id $prefix:$head:[add $fence 1]
+  return [list claim_id $id \
+    lease_token [sha256 $scope:$owner:$inc:$id:$now] \
+    owner_id $owner incarnation_id $inc claimed_at_ms $now \
+    expires_at_ms [add $now $ttl]]
+}
+
+proc model::nobody {} {
+  return {claim_id NULL lease_token NULL owner_id NULL incarnation_id NULL
+    claimed_at_ms NULL expires_at_ms NULL}
+}
+
+proc model::live {row now} {
+  return [expr {[dict get $row claim_id] ne "NULL"
+    && [dict get $row expires_at_ms] > $now}]
+}
+
+proc model::takeable {row now} {
+  return [expr {[dict get $row available_at_ms] <= $now && ![live $row $now]}]
+}
+
+# When is a row given back due?
+proc model::back {row opts now} {
+  set delay [opt $opts delay_ms]
+  return [expr {$delay eq "NULL" ? [dict get $row available_at_ms]
+    : [add $now $delay]}]
+}
+
+# The rows of a claim.  claim_lost, unless all of it is there and the token is
+# right; for release an empty list if the claim is lost.  Open: a wrong token
+# is an error for release too, as long as the claim has its head.
+proc model::held {verb table claim token} {
+  set keys {}
+  set right 0
+  dict for {key row} [set ::model::$table] {
+    if {[dict get $row claim_id] ne $claim} continue
+    lappend keys $key
+    set size [dict get $row claim_size]
+    incr right [expr {[dict get $row lease_token] eq $token}]
+  }
+  set head [lindex [split $claim :] 1]
+  if {$table eq "batch" && $head ni $keys} {set keys {}}
+  if {[llength $keys] && !$right} {fail claim_lost}
+  if {[llength $keys] && [llength $keys] == $size} {return $keys}
+  if {$verb eq "release"} {return {}}
+  fail claim_lost
+}
+
+# renew, for all
+proc model::renew {table keys ttl now} {
+  set end [add $now $ttl]
+  foreach key $keys {set_row $table $key expires_at_ms $end}
+  return $end
+}
+
+# claimq_renew() .. claimq_guard().  arg: ttl of renew, reason of retry and
+# reject.
+proc model::verb {verb claim token arg opts now} {
+  switch [string range $claim 0 3] {
+    qwc: {set r [session_verb $verb $claim $token $arg $opts $now]}
+    qjc: {set r [job_verb $verb $claim $token $arg $opts $now]}
+    qpc: {set r [outbox_verb $verb $claim $token $arg $opts $now]}
+    qsc: {set r [contest_verb $verb $claim $token $arg $opts $now]}
+    qdc: {set r [letter_verb $verb $claim $token $arg $opts $now]}
+    default {fail bad_argument}
+  }
+  return [list [lit $r]]
+}
+
+#--------------------------------------------------------------------------
+# Sessions
+
+proc model::rust_key {key} {
+  if {$key eq "NULL"} {return None}
+  return "Some(\"[string map {\\ \\\\ \" \\\"} $key]\")"
+}
+
+proc model::batch_by_key {session key} {
+  dict for {seq row} $::model::batch {
+    if {$key ne "NULL" && [dict get $row session_id] eq $session
+        && [dict get $row source_key] eq $key} {return [dict get $row batch_id]}
+  }
+  return ""
+}
+
+proc model::due_at {opts now} {
+  if {[opt $opts available_at_ms] ne "NULL"} {
+    if {[opt $opts delay_ms] ne "NULL"} {fail bad_argument}
+    return [dict get $opts available_at_ms]
+  }
+  return [add $now [opt $opts delay_ms 0]]
+}
+
+proc model::new_batch {session payload opts now} {
+  set seq [next batch]
+  set key [opt $opts source_key]
+  set id qwb:[sha256 "$session:[rust_key $key]:$now:$seq"]
+  dict set ::model::batch $seq [list enqueue_seq $seq batch_id $id \
+    session_id $session source_key $key \
+    work_class [opt $opts work_class turn_work] \
+    delivery_policy [opt $opts delivery_policy earliest_safe_boundary] \
+    slot_policy [opt $opts slot_policy exclusive] \
+    merge_key [opt $opts merge_key never] payload $payload \
+    enqueued_at_ms $now available_at_ms [due_at $opts $now] \
+    fencing_token 0 attempts 0 last_error NULL claim_size NULL {*}[nobody]]
+  return $id
+}
+
+proc model::enqueue {session payload opts now} {
+  due_at $opts $now
+  set id [batch_by_key $session [opt $opts source_key]]
+  if {$id eq ""} {set id [new_batch $session $payload $opts $now]}
+  return [list [lit $id]]
+}
+
+proc model::insert_batch {session payload opts now} {
+  if {[batch_by_key $session [opt $opts source_key]] ne ""} {fail constraint}
+  new_batch $session $payload $opts $now
+  return {}
+}
+
+# What a claim would take, as keys.
+proc model::select {session max boundary take now} {
+  set picked {}
+  dict for {seq row} $::model::batch {
+    if {![takeable $row $now]} continue
+    if {$session eq "NULL"} {set session [dict get $row session_id]}
+    if {[dict get $row session_id] ne $session} continue
+    if {[llength $picked] >= $max} break
+    dict with row {
+      set same [list $delivery_policy $merge_key]
+      if {[llength $picked] == 0} {
+        if {$work_class eq "session_command"} {
+          return [expr {$take eq "turn_work" ? {} : $seq}]
+        }
+        if {$take eq "session_command"
+            || $boundary eq "active_turn_checkpoint"
+               && $delivery_policy ne "earliest_safe_boundary"} {return {}}
+        if {$slot_policy eq "exclusive"} {return $seq}
+        set group $same
+      } elseif {$work_class ne "turn_work" || $slot_policy ne "join"
+                || $same ne $group} {
+        break
+      }
+    }
+    lappend picked $seq
+  }
+  return $picked
+}
+
+namespace eval model {
+  variable batchcols {enqueue_seq batch_id session_id source_key work_class
+    delivery_policy slot_policy merge_key payload enqueued_at_ms
+    available_at_ms batch_fencing_token}
+}
+
+proc model::claim {session owner ttl max inc boundary take now} {
+  set keys [select $session $max $boundary $take $now]
+  set out {}
+  foreach seq $keys {
+    set row [row batch $seq]
+    if {$out eq ""} {
+      set fence [dict get $row fencing_token]
+      set lease [lease qwc $seq $fence [dict get $row session_id] $owner \
+        $inc $now $ttl]
+    }
+    set old [dict get $row fencing_token]
+    set_row batch $seq {*}$lease claim_size [llength $keys] \
+      fencing_token [add $old 1] attempts [expr {[dict get $row attempts]+1}]
+    lappend out [show [dict merge $row $lease [list \
+      batch_fencing_token [add $old 1] fencing_token [add $fence 1] \
+      previous_claim_id [dict get $row claim_id]]] \
+      [concat $::model::batchcols $::model::claimcols]]
+  }
+  return $out
+}
+
+# Open: batch_fencing_token of a peek is the one the row has now.
+proc model::peek {session max boundary take now} {
+  return [lmap seq [select $session $max $boundary $take $now] {
+    set row [row batch $seq]
+    dict set row batch_fencing_token [dict get $row fencing_token]
+    dict set row previous_claim_id [dict get $row claim_id]
+    show $row [concat $::model::batchcols {previous_claim_id attempts}]
+  }]
+}
+
+proc model::session_verb {verb claim token arg opts now} {
+  set keys [held $verb batch $claim $token]
+  switch $verb {
+    guard {return 1}
+    renew {return [renew batch $keys $arg $now]}
+  }
+  if {[dict exists $opts batch_ids]} {
+    set mine [lmap seq $keys {dict get [row batch $seq] batch_id}]
+    regsub -all {[]["]} [dict get $opts batch_ids] {} named
+    if {[lsort [split $named ,]] ne [lsort $mine]} {fail bad_argument}
+  }
+  foreach seq $keys {
+    set row [row batch $seq]
+    set attempts [dict get $row attempts]
+    switch $verb {
+      complete {drop batch $seq}
+      release {
+        set_row batch $seq {*}[nobody] claim_size NULL \
+          attempts [expr {$attempts-1}] \
+          available_at_ms [back $row $opts $now]
+      }
+      retry {
+        set_row batch $seq {*}[nobody] claim_size NULL last_error $arg \
+          available_at_ms [back $row $opts $now]
+      }
+      reject {
+        drop batch $seq
+        dict with row {
+          new_letter session $session_id $batch_id $payload NULL \
+            $enqueued_at_ms $now $arg $attempts [list \
+            source_key $source_key work_class $work_class \
+            delivery_policy $delivery_policy slot_policy $slot_policy \
+            merge_key $merge_key]
+        }
+      }
+    }
+  }
+  return [expr {$verb eq "retry" ? "retry" : [llength $keys]}]
+}
+
+proc model::cancel_batch {id now} {
+  dict for {seq row} $::model::batch {
+    if {[dict get $row batch_id] ne $id} continue
+    if {[live $row $now]} {return 'claimed'}
+    drop batch $seq
+    return 'cancelled'
+  }
+  return 'missing'
+}
+
+#--------------------------------------------------------------------------
+# Lanes
+
+proc model::job_by_key {lane key} {
+  dict for {id row} $::model::job {
+    if {$key ne "NULL" && [dict get $row lane_id] eq $lane
+        && [dict get $row source_key] eq $key
+        && [dict get $row terminal_at_ms] eq "NULL"} {return $id}
+  }
+  return ""
+}
+
+# caps: a list.  text: how the set is written in the table.
+proc model::json_set {caps} {
+  return "\[[join [lmap c $caps {string cat \" $c \"}] ,]\]"
+}
+
+# opts: those of claimq_submit(), with capabilities as JSON text; its strings
+# are plain.
+proc model::new_job {lane payload opts now} {
+  set id [next job]
+  set due [due_at $opts $now]
+  dict set ::model::job $id [list job_id $id lane_id $lane \
+    partition_key [opt $opts partition_key 0] \
+    priority [opt $opts priority 0] payload $payload \
+    required_capabilities [opt $opts capabilities {[]}] \
+    attempt_index 0 reclaim_count 0 created_at_ms $now \
+    available_at_ms $due source_key [opt $opts source_key] \
+    max_attempts [opt $opts max_attempts 20] \
+    backoff_ms [opt $opts backoff_ms 1000] \
+    backoff_factor [opt $opts backoff_factor 2] \
+    backoff_max_ms [opt $opts backoff_max_ms 60000] \
+    max_reclaims [opt $opts max_reclaims 1000] \
+    reclaim [opt $opts reclaim auto] flow_id [opt $opts flow_id] \
+    namespace [opt $opts namespace] instance_tag [opt $opts instance_tag] \
+    state [expr {$due > $now ? "delayed" : "ready"}] result NULL \
+    last_error NULL terminal_at_ms NULL fencing_token 0 attempts 0 \
+    retries 0 settled {} {*}[nobody]]
+  return $id
+}
+
+proc model::caps_list {json} {
+  regsub -all {[]["]} $json {} list
+  return [lsort -unique [split $list ,]]
+}
+
+# A set of capabilities is stored sorted.
+proc model::submit {lane payload opts now} {
+  due_at $opts $now
+  set id [job_by_key $lane [opt $opts source_key]]
+  if {[dict exists $opts capabilities]} {
+    dict set opts capabilities \
+      [json_set [caps_list [dict get $opts capabilities]]]
+  }
+  return [expr {$id ne "" ? $id : [new_job $lane $payload $opts $now]}]
+}
+
+proc model::insert_job {lane payload opts now} {
+  if {[job_by_key $lane [opt $opts source_key]] ne ""} {fail constraint}
+  new_job $lane $payload $opts $now
+  return {}
+}
+
+# The claim of a job ends: so does its attempt.
+proc model::end_attempt {id now outcome error} {
+  set row [row job $id]
+  if {[dict get $row claim_id] eq "NULL"} return
+  set_row attempt [list $id [dict get $row attempt_index]] \
+    ended_at_ms $now outcome $outcome error $error
+}
+
+# The job ends: one event, and a dead letter if it failed.
+proc model::end_job {id state now error} {
+  set_row job $id state $state terminal_at_ms $now {*}[nobody]
+  if {$error ne "NULL"} {set_row job $id last_error $error}
+  set row [row job $id]
+  set event [next event]
+  dict with row {
+    dict set ::model::event $event [list event_id $event job_id $id \
+      lane_id $lane_id partition_key $partition_key flow_id $flow_id \
+      outcome [expr {$state eq "completed" ? "success" : $state}] \
+      namespace $namespace instance_tag $instance_tag occurred_at_ms $now]
+    if {$state ne "failed"} return
+    set origin [dict create capabilities $required_capabilities]
+    foreach name {priority source_key max_attempts backoff_ms backoff_factor
+                  backoff_max_ms max_reclaims reclaim partition_key flow_id
+                  namespace instance_tag} {
+      dict set origin $name [set $name]
+    }
+    new_letter lane $lane_id $id $payload NULL $created_at_ms $now \
+      $last_error $attempts $origin
+  }
+}
+
+# Reclaimed too often.  Open: the text.
+proc model::spend_job {id now} {
+  set n [dict get [row job $id] reclaim_count]
+  set why "reclaimed $n times, which is the maximum"
+  end_attempt $id $now interrupted_reclaimed $why
+  set_row job $id settled {}
+  end_job $id failed $now $why
+}
+
+# The job gets a new claim.  A job that was active is reclaimed.
+proc model::take_job {id owner inc ttl now} {
+  set row [row job $id]
+  set again [expr {[dict get $row state] eq "active"}]
+  end_attempt $id $now interrupted_reclaimed NULL
+  dict with row {
+    set lease [lease qjc $id $fencing_token $lane_id $owner $inc $now $ttl]
+    set_row job $id {*}$lease state active settled {} \
+      fencing_token [add $fencing_token 1] attempts [expr {$attempts+1}] \
+      attempt_index [expr {$attempt_index+$again}] \
+      reclaim_count [expr {$reclaim_count+$again}]
+    set index [expr {$attempt_index+$again}]
+    dict set ::model::attempt [list $id $index] [list job_id $id \
+      attempt_index $index owner_id $owner incarnation_id $inc \
+      fencing_token [add $fencing_token 1] started_at_ms $now \
+      ended_at_ms NULL outcome NULL error NULL]
+  }
+  return [show [dict merge [row job $id] [list attempts $attempts \
+    previous_claim_id $claim_id]] \
+    [concat $::model::jobcols $::model::claimcols]]
+}
+
+namespace eval model {
+  variable jobcols {job_id lane_id partition_key priority payload
+    required_capabilities attempt_index reclaim_count created_at_ms
+    available_at_ms}
+}
+
+proc model::job_order {a b} {
+  foreach c {priority created_at_ms job_id} sign {-1 1 1} {
+    set d [expr {$sign*([dict get $a $c]-[dict get $b $c])}]
+    if {$d} {return [expr {$d < 0 ? -1 : 1}]}
+  }
+  return 0
+}
+
+proc model::can_run {row offered} {
+  foreach c [caps_list [dict get $row required_capabilities]] {
+    if {$c ni $offered} {return 0}
+  }
+  return 1
+}
+
+# Open: an expired job must also be due, as a batch must.  Open: which spent
+# jobs a claim fails beyond those that stand before what it hands out; for
+# those `failed`, a command, is asked about a job.
+proc model::lane {lane owner ttl max inc caps part now failed} {
+  set rows {}
+  set offered [caps_list $caps]
+  dict for {id row} $::model::job {
+    dict with row {
+      if {$lane_id eq $lane && $partition_key == $part
+          && ($state in {ready delayed} || $state eq "active"
+              && $reclaim eq "auto")
+          && [takeable $row $now] && [can_run $row $offered]} {
+        lappend rows $row
+      }
+    }
+  }
+  set pick {}
+  set spent {}
+  foreach row [lsort -command model::job_order $rows] {
+    dict with row {
+      if {$state ne "active" || $reclaim_count < $max_reclaims} {
+        if {[llength $pick] < $max} {lappend pick $job_id}
+      } elseif {$max > 0
+                && ([llength $pick] < $max || [{*}$failed $job_id])} {
+        lappend spent $job_id
+      }
+    }
+  }
+  foreach id [lsort -integer $spent] {spend_job $id $now}
+  return [lmap id $pick {take_job $id $owner $inc $ttl $now}]
+}
+
+proc model::backoff {row} {
+  dict with row {
+    set ms $backoff_ms
+    for {set i 0} {$i < $retries && $ms < $backoff_max_ms} {incr i} {
+      set ms [expr {$ms*$backoff_factor}]
+    }
+    return [expr {min($ms, $backoff_max_ms)}]
+  }
+}
+
+# settled: {verb claim token answer} of the last claim, if a verb ended it.
+proc model::job_verb {verb claim token arg opts now} {
+  set id [lindex [split $claim :] 1]
+  if {![dict exists $::model::job $id]} {
+    if {$verb eq "release"} {return 0}
+    fail claim_lost
+  }
+  set row [row job $id]
+  if {[dict get $row claim_id] ne $claim} {
+    if {$verb eq "release"} {return 0}
+    lassign [dict get $row settled] by whose proof answer
+    if {$by eq $verb && $whose eq $claim && $proof eq $token} {return $answer}
+    fail claim_lost
+  }
+  if {[dict get $row lease_token] ne $token} {fail claim_lost}
+  set answer 1
+  switch $verb {
+    guard {return 1}
+    renew {return [renew job $id $arg $now]}
+    complete {
+      end_attempt $id $now success NULL
+      set_row job $id result [lit [opt $opts result]]
+      end_job $id completed $now NULL
+    }
+    reject {
+      end_attempt $id $now failed $arg
+      end_job $id failed $now $arg
+    }
+    release {
+      end_attempt $id $now released NULL
+      set due [back $row $opts $now]
+      set late [expr {[opt $opts delay_ms 0] > 0}]
+      set_row job $id {*}[nobody] available_at_ms $due \
+        state [expr {$late ? "delayed" : "ready"}] \
+        attempts [expr {[dict get $row attempts]-1}]
+    }
+    retry {set answer [retry_job $id $arg $opts $now]}
+  }
+  set_row job $id settled [list $verb $claim $token $answer]
+  return $answer
+}
+
+proc model::retry_job {id reason opts now} {
+  set row [row job $id]
+  dict with row {
+    if {$attempt_index+1 >= $max_attempts} {
+      end_attempt $id $now failed $reason
+      end_job $id failed $now $reason
+      return dead
+    }
+    end_attempt $id $now retry $reason
+    set_row job $id {*}[nobody] state delayed last_error $reason \
+      available_at_ms [add $now [opt $opts delay_ms [backoff $row]]] \
+      attempt_index [expr {$attempt_index+1}] retries [expr {$retries+1}] \
+      fencing_token [add $fencing_token 1]
+  }
+  return retry
+}
+
+# Open: a job that has ended is missing.
+proc model::cancel_job {id force now} {
+  if {![dict exists $::model::job $id]} {return 'missing'}
+  set row [row job $id]
+  if {[dict get $row terminal_at_ms] ne "NULL"} {return 'missing'}
+  if {[live $row $now] && !$force} {return 'claimed'}
+  end_attempt $id $now cancelled NULL
+  set_row job $id settled {}
+  end_job $id cancelled $now NULL
+  return 'cancelled'
+}
+
+# Open: an expired claim that nobody displaced can be revoked.  The next claim
+# of an auto job is a new attempt, because this one is over.
+proc model::revoke {id now} {
+  if {![dict exists $::model::job $id]} {fail not_found}
+  set row [row job $id]
+  dict with row {
+    if {$claim_id eq "NULL"} {return 'no_active_lease'}
+    end_attempt $id $now revoked NULL
+    set auto [expr {$reclaim eq "auto"}]
+    set_row job $id {*}[nobody] settled {} \
+      state [expr {$auto ? "ready" : "active"}] \
+      attempt_index [expr {$attempt_index+$auto}] \
+      fencing_token [add $fencing_token 1]
+  }
+  return 'revoked'
+}
+
+proc model::reclaimable {id now} {
+  if {![dict exists $::model::job $id]} {return 0}
+  set row [row job $id]
+  return [expr {[dict get $row state] eq "active" && ![live $row $now]}]
+}
+
+proc model::grant {id owner ttl opts now} {
+  if {![dict exists $::model::job $id]} {fail not_found}
+  if {![reclaimable $id $now]} {fail not_reclaimable}
+  set grant [next grant]
+  dict set ::model::grant $grant [list grant_id $grant job_id $id \
+    owner_id $owner incarnation_id [opt $opts incarnation_id {}] \
+    lane_id [opt $opts lane_id [dict get [row job $id] lane_id]] \
+    issued_at_ms $now expires_at_ms [add $now $ttl] \
+    capability_hash [opt $opts capability_hash] \
+    admission_summary [opt $opts admission_summary]]
+  return $grant
+}
+
+proc model::reclaim {id owner ttl inc max now} {
+  set outcome [reclaim_outcome $id $owner $max $now]
+  if {$outcome eq "claimed"} {
+    return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
+  }
+  if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
+  return [list '$outcome'[string repeat |NULL 19]]
+}
+
+proc model::reclaim_outcome {id owner max now} {
+  set newest {}
+  dict for {key row} $::model::grant {
+    if {[dict get $row job_id] == $id && ($newest eq ""
+        || [dict get $row issued_at_ms] >= [dict get $newest issued_at_ms])} {
+      set newest $row
+    }
+  }
+  if {$newest eq ""} {return grant_not_found}
+  if {[dict get $newest expires_at_ms] <= $now} {
+    drop grant [dict get $newest grant_id]
+    return grant_not_found
+  }
+  if {[dict get $newest owner_id] ne $owner} {return wrong_owner}
+  if {![reclaimable $id $now]} {return not_reclaimable}
+  set row [row job $id]
+  if {$max eq "NULL"} {set max [dict get $row max_reclaims]}
+  drop grant [dict get $newest grant_id]
+  return [expr {[dict get $row reclaim_count] >= $max
+    ? "reclaim_cap_exceeded" : "claimed"}]
+}
+
+#--------------------------------------------------------------------------
+# Outbox.  Partitions are keyed {QUEUE NUMBER}, messages {QUEUE NUMBER SEQ}.
+
+proc model::queue_size {queue} {
+  return [llength [dict keys $::model::part [list $queue *]]]
+}
+
+proc model::queue {queue n} {
+  set size [queue_size $queue]
+  if {$size > 0 && $size != $n} {fail conflict}
+  for {set i $size} {$i < $n} {incr i} {
+    dict set ::model::part [list $queue $i] [list \
+      partition_id [next part] queue_name $queue partition $i last_seq 0 \
+      processed_seq 0 attempts 0 last_error NULL fencing_token 0 \
+      available_at_ms 0 claim_size NULL {*}[nobody]]
+  }
+  return $n
+}
+
+# Open: a key is hashed by SHA-256, its first 8 bytes as a number.
+proc model::key_partition {key n} {
+  return [expr {"0x[string range [sha256 $key] 0 15]" % $n}]
+}
+
+proc model::new_message {queue part payload type now} {
+  set key [list $queue $part]
+  if {[queue_size $queue] == 0} {fail not_found}
+  if {![dict exists $::model::part $key]} {fail bad_argument}
+  set seq [expr {[dict get [row part $key] last_seq]+1}]
+  set_row part $key last_seq $seq
+  dict set ::model::message [list $queue $part $seq] [list \
+    queue_name $queue partition $part seq $seq payload $payload \
+    payload_type $type created_at_ms $now]
+  return $seq
+}
+
+proc model::publish {queue payload opts now} {
+  set part [opt $opts partition 0]
+  if {[dict exists $opts key]} {
+    if {[dict exists $opts partition]} {fail bad_argument}
+    if {[queue_size $queue] == 0} {fail not_found}
+    set part [key_partition [dict get $opts key] [queue_size $queue]]
+  }
+  return [new_message $queue $part $payload \
+    [opt $opts payload_type application/json] $now]
+}
+
+proc model::insert_message {queue payload opts now} {
+  new_message $queue [opt $opts partition 0] $payload \
+    [opt $opts payload_type application/json] $now
+  return {}
+}
+
+proc model::waiting {key} {
+  set row [row part $key]
+  set first [expr {[dict get $row processed_seq]+1}]
+  if {$first > [dict get $row last_seq]} {return ""}
+  return [dict get [row message [list {*}$key $first]] created_at_ms]
+}
+
+# Open: of partitions that wait equally long the first.
+proc model::outbox {queue owner ttl max inc part now} {
+  set n [queue_size $queue]
+  if {$n == 0} {fail not_found}
+  if {$part ne "NULL" && $part >= $n} {fail bad_argument}
+  set best {}
+  for {set i 0} {$i < $n} {incr i} {
+    set key [list $queue $i]
+    set since [waiting $key]
+    if {$part in [list NULL $i] && $since ne ""
+        && [takeable [row part $key] $now]
+        && ($best eq "" || $since < [lindex $best 0])} {
+      set best [list $since $key]
+    }
+  }
+  if {$best eq "" || $max == 0} {return {}}
+  return [deliver [lindex $best 1] $owner $ttl $max $inc $now]
+}
+
+proc model::deliver {key owner ttl max inc now} {
+  lassign $key queue part
+  set row [row part $key]
+  set out {}
+  dict with row {
+    set lease [lease qpc $partition_id $fencing_token $queue/$part $owner \
+      $inc $now $ttl]
+    set n [expr {min($max, $last_seq-$processed_seq)}]
+    set_row part $key {*}$lease claim_size $n \
+      fencing_token [add $fencing_token 1] attempts [expr {$attempts+1}]
+    for {set i 1} {$i <= $n} {incr i} {
+      set m [row message [list $queue $part [expr {$processed_seq+$i}]]]
+      lappend out [show [dict merge $m $lease [list attempts $attempts \
+        fencing_token [add $fencing_token 1] previous_claim_id $claim_id]] \
+        [concat [dict keys $m] $::model::claimcols]]
+    }
+  }
+  return $out
+}
+
+proc model::letter_of {key attempts now reason} {
+  lassign $key queue part seq
+  set m [row message $key]
+  new_letter outbox $queue/$part $seq [dict get $m payload] \
+    [dict get $m payload_type] [dict get $m created_at_ms] $now $reason \
+    $attempts [list queue $queue part $part]
+}
+
+# opts: processed; rejected as a list {seq reason ...}
+proc model::outbox_verb {verb claim token arg opts now} {
+  set key ""
+  dict for {k row} $::model::part {
+    if {[dict get $row claim_id] eq $claim} {
+      set key $k
+      break
+    }
+  }
+  if {$key eq "" && $verb eq "release"} {return 0}
+  if {$key eq "" || [dict get $row lease_token] ne $token} {fail claim_lost}
+  switch $verb {
+    guard {return 1}
+    renew {return [renew part [list $key] $arg $now]}
+  }
+  set cursor [dict get $row processed_seq]
+  set size [dict get $row claim_size]
+  set attempts [dict get $row attempts]
+  set n [opt $opts processed [expr {$verb eq "complete" ? $size : 0}]]
+  set n [expr {max(0, min($n, $size))}]
+  set rejected [opt $opts rejected {}]
+  foreach {seq reason} $rejected {
+    if {$seq <= $cursor || $seq > $cursor+$n} {fail bad_argument}
+  }
+  foreach {seq reason} [lsort -integer -stride 2 $rejected] {
+    letter_of [list {*}$key $seq] $attempts $now $reason
+  }
+  set end [expr {$verb eq "reject" ? $size : $n}]
+  for {set i $n} {$verb eq "reject" && $i < $size} {incr i} {
+    letter_of [list {*}$key [expr {$cursor+$i+1}]] $attempts $now $arg
+  }
+  set error NULL
+  if {$end > 0} {set attempts 0}
+  if {$verb eq "retry"} {
+    set error $arg
+  } elseif {$end == 0} {
+    set error [dict get $row last_error]
+    if {$verb ne "reject"} {incr attempts -1}
+  }
+  set delay [opt $opts delay_ms 0]
+  set_row part $key {*}[nobody] claim_size NULL attempts $attempts \
+    last_error $error processed_seq [expr {$cursor+$end}] \
+    available_at_ms [expr {$delay > 0 ? [add $now $delay] : 0}]
+  switch $verb {
+    retry {return retry}
+    release {return $size}
+    reject {return [expr {$size-$n}]}
+    complete {return $n}
+  }
+}
+
+#--------------------------------------------------------------------------
+# Contests and fences.  Open: see the head of ext/contest.c.
+
+proc model::contest {kind label owner ttl inc now} {
+  set key [list $kind $label]
+  set cols [concat {outcome mine subject_kind subject_label} \
+    $::model::claimcols]
+  set say [dict create outcome yield mine 1 subject_kind $kind \
+    subject_label $label {*}[nobody] fencing_token NULL \
+    previous_claim_id NULL attempts NULL]
+  set row {claim_id NULL attempts 0 expires_at_ms 0}
+  if {[dict exists $::model::holder $key]} {set row [row holder $key]}
+  if {[dict get $row expires_at_ms] > $now} {
+    set mine [expr {[list [dict get $row owner_id] \
+      [dict get $row incarnation_id]] eq [list $owner $inc]}]
+    set say [dict merge $say $row [list mine $mine]]
+    if {[dict get $row claim_id] eq "NULL"} {
+      dict set say attempts NULL
+      dict set say fencing_token NULL
+    } else {
+      dict incr say attempts -1
+    }
+    if {!$mine} {dict set say lease_token NULL}
+  } elseif {$ttl == 0} {
+    set say [dict merge $say [list owner_id $owner incarnation_id $inc \
+      claimed_at_ms $now expires_at_ms $now]]
+  } else {
+    set fence [next contest]
+    if {![dict exists $row holder_id]} {dict set row holder_id $fence}
+    set new [dict merge $row [lease qsc [dict get $row holder_id] \
+      [expr {$fence-1}] $kind/$label $owner $inc $now $ttl] [list \
+      subject_kind $kind subject_label $label fencing_token $fence \
+      previous_claim_id [dict get $row claim_id] \
+      attempts [expr {[dict get $row attempts]+1}]]]
+    dict set ::model::holder $key $new
+    set say [dict merge $new [list outcome claimed mine 1 \
+      attempts [dict get $row attempts]]]
+  }
+  return [list [show $say $cols]]
+}
+
+proc model::contest_verb {verb claim token arg opts now} {
+  if {$verb eq "reject"} {fail bad_argument}
+  dict for {key row} $::model::holder {
+    if {[dict get $row claim_id] ne $claim} continue
+    if {[dict get $row lease_token] ne $token} {fail claim_lost}
+    switch $verb {
+      guard {return 1}
+      renew {return [renew holder [list $key] $arg $now]}
+    }
+    set delay [opt $opts delay_ms 0]
+    if {$delay > 0} {
+      set_row holder $key {*}[nobody] expires_at_ms [add $now $delay] \
+        previous_claim_id NULL attempts 0
+    } else {
+      drop holder $key
+    }
+    return [expr {$verb eq "retry" ? "retry" : 1}]
+  }
+  if {$verb eq "release"} {return 0}
+  fail claim_lost
+}
+
+proc model::fence {resource token} {
+  if {[dict exists $::model::fence $resource]
+      && [dict get [row fence $resource] token] > $token} {return 0}
+  dict set ::model::fence $resource [list resource $resource token $token]
+  return 1
+}
+
+#--------------------------------------------------------------------------
+# Dead letters
+
+proc model::new_letter {source scope ref payload type created now reason
+                        attempts origin} {
+  set id [next letter]
+  dict set ::model::letter $id [list letter_id $id source $source \
+    scope $scope ref $ref payload $payload payload_type $type \
+    created_at_ms $created failed_at_ms $now reason $reason \
+    attempts $attempts status pending fencing_token 0 claim_size NULL \
+    available_at_ms 0 origin $origin {*}[nobody]]
+}
+
+# Open: oldest is by letter_id; attempts are the letter's own.
+proc model::dead_letter {source scope owner ttl max inc now} {
+  set keys {}
+  dict for {id row} $::model::letter {
+    if {[llength $keys] < $max
+        && [dict get $row status] in {pending reprocessing}
+        && $source in [list NULL [dict get $row source]]
+        && $scope in [list NULL [dict get $row scope]]
+        && [takeable $row $now]} {lappend keys $id}
+  }
+  set out {}
+  foreach id $keys {
+    set row [row letter $id]
+    if {$out eq ""} {
+      set fence [dict get $row fencing_token]
+      set lease [lease qdc $id $fence dead_letter $owner $inc $now $ttl]
+    }
+    set_row letter $id {*}$lease claim_size [llength $keys] \
+      status reprocessing fencing_token [add [dict get $row fencing_token] 1]
+    lappend out [show [dict merge $row $lease [list \
+      fencing_token [add $fence 1] \
+      previous_claim_id [dict get $row claim_id]]] [concat {letter_id source
+      scope ref payload payload_type created_at_ms failed_at_ms reason} \
+      $::model::claimcols]]
+  }
+  return $out
+}
+
+proc model::letter_verb {verb claim token arg opts now} {
+  set keys [held $verb letter $claim $token]
+  switch $verb {
+    guard {return 1}
+    renew {return [renew letter $keys $arg $now]}
+  }
+  foreach id $keys {
+    set delay [opt $opts delay_ms 0]
+    set_row letter $id {*}[nobody] claim_size NULL status [dict get {
+      complete resolved release pending retry pending reject discarded
+    } $verb]
+    if {$verb in {release retry}} {
+      set_row letter $id available_at_ms [add $now $delay]
+      if {![dict exists $opts delay_ms]} {set_row letter $id available_at_ms 0}
+    }
+    if {$verb in {retry reject}} {set_row letter $id reason $arg}
+    if {$verb eq "retry"} {
+      set_row letter $id attempts \
+        [expr {[dict get [row letter $id] attempts]+1}]
+    }
+  }
+  return [expr {$verb eq "retry" ? "retry" : [llength $keys]}]
+}
+
+# Open: the holder says so by claim and token, and keeps the rest of its claim;
+# a source key is kept if it is free.
+proc model::requeue {id claim token now} {
+  if {$claim ne "NULL" && ![string match qdc:* $claim]} {fail bad_argument}
+  if {![dict exists $::model::letter $id]} {fail not_found}
+  set row [row letter $id]
+  if {[dict get $row status] in {resolved discarded}} {fail conflict}
+  if {$claim ne "NULL"} {
+    set rest [held guard letter $claim $token]
+    if {$id ni $rest} {fail claim_lost}
+    foreach key $rest {
+      set_row letter $key claim_size [expr {[llength $rest]-1}]
+    }
+  } elseif {[live $row $now]} {
+    fail conflict
+  }
+  set_row letter $id {*}[nobody] claim_size NULL status resolved
+  dict with row {
+    switch $source {
+      session {
+        if {[batch_by_key $scope [dict get $origin source_key]] ne ""} {
+          dict set origin source_key NULL
+        }
+        return [lit [new_batch $scope $payload $origin $now]]
+      }
+      lane {
+        if {[job_by_key $scope [dict get $origin source_key]] ne ""} {
+          dict set origin source_key NULL
+        }
+        return [new_job $scope $payload $origin $now]
+      }
+      outbox {
+        return [new_message [dict get $origin queue] [dict get $origin part] \
+          $payload $payload_type $now]
+      }
+    }
+  }
+}
+
+#--------------------------------------------------------------------------
+# Vacuum: first with a limit, then without.  What a limit leaves is open, how
+# many it removes is not.  Open: events go in the order of their ids.
+
+proc model::vacuum {older limit now} {
+  set gone {}
+  dict for {key row} $::model::message {
+    lassign $key queue part seq
+    if {$seq <= [dict get [row part [list $queue $part]] processed_seq]} {
+      lappend gone message $key
+    }
+  }
+  dict for {key row} $::model::grant {
+    if {[dict get $row expires_at_ms] <= $now} {lappend gone grant $key}
+  }
+  dict for {key row} $::model::letter {
+    if {[dict get $row status] in {resolved discarded}} {
+      lappend gone letter $key
+    }
+  }
+  if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}]]}
+  foreach {table key} $gone {drop $table $key}
+  set n [expr {[llength $gone]/2}]
+  set first [expr {min($n, $limit)}]
+  return [list $first [expr {$n-$first}]]
+}
+
+proc model::old {until} {
+  set gone {}
+  dict for {id row} $::model::job {
+    set end [dict get $row terminal_at_ms]
+    if {$end eq "NULL" || $end > $until} continue
+    lappend gone job $id
+    foreach key [dict keys $::model::attempt "$id *"] {
+      lappend gone attempt $key
+    }
+  }
+  dict for {id row} $::model::event {
+    if {[dict get $row occurred_at_ms] > $until} break
+    lappend gone event $id
+  }
+  return $gone
+}
