@@ -11,6 +11,12 @@
 #ifndef CLAIMQ_CORE_H
 #define CLAIMQ_CORE_H
 
+/* assert() is for builds with -DCLAIMQ_DEBUG, as it is in SQLite. */
+#if !defined(NDEBUG) && !defined(CLAIMQ_DEBUG)
+# define NDEBUG 1
+#endif
+
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 

@@ -27,7 +27,6 @@ SQLITE_EXTENSION_INIT3
 #endif
 #include "claimq_core.h"
 #include "claimq_sql.h"
-#include <assert.h>
 #include <stdarg.h>
 
 #ifndef SQLITE_INDEX_CONSTRAINT_LIMIT

@@ -17,7 +17,6 @@
 ** of two bytes becomes one of six at most.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /* <0, 0, >0 as a sorts before, with or after b. */
 static int cqCapsCompare(CqText a, CqText b){

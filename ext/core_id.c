@@ -18,7 +18,6 @@
 ** leads back to its row: a verb parses HEAD out of it and needs no index.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /*
 ** Decode the code point that (z,n) begins with.  Returns its length in bytes

@@ -30,7 +30,6 @@
 ** above 0x7f are not looked at.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 #define CQ_JS_VALUE 0             /* A value must come */
 #define CQ_JS_FIRST 1             /* After '[' or '{': an entry or the end */

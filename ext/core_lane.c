@@ -27,7 +27,6 @@
 ** never overflows, because it looks before it multiplies.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /* <0, 0, >0 as a<b, a==b, a>b; a difference could overflow. */
 static int cqLaneCompare(i64 a, i64 b){

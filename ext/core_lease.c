@@ -20,7 +20,6 @@
 ** still the owner.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /* 1 if a lease that ends at iExpires is live, 0 if it is expired. */
 CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow){

@@ -24,7 +24,6 @@
 ** message is delivered twice rather than never.  All of them is all of them.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 static int cqIsAlnum(char c){
   return (c>='0' && c<='9') || (c>='A' && c<='Z') || (c>='a' && c<='z');

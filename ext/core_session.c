@@ -27,7 +27,6 @@
 ** are of its kind.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /* Each list is in the order of the CQ_ numbers of claimq_core.h. */
 static const char *const cqWorkWord[] = { "turn_work", "session_command", 0 };

@@ -80,8 +80,8 @@ static i64 cqQueueSize(CqOp *p, CqText queue){
 static i64 cqQueueNeed(CqOp *p, CqText queue){
   i64 n = cqQueueSize(p, queue);
   if( p->rc==SQLITE_OK && n<=0 ){
-    claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: "
-        "SELECT claimq_queue('%.*s', partitions)",
+    claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: SELECT "
+        "claimq_queue('%.*s', partitions)",
         queue.n, queue.z, queue.n, queue.z);
   }
   return n;
@@ -408,8 +408,8 @@ static void cqOutboxAny(CqOp *p, CqOutboxClaim *pC){
 static void cqOutboxLoad(CqOp *p, void *pCtx){
   CqOutboxClaim *pC = (CqOutboxClaim*)pCtx;
   pC->nDue = 0;
-  if( pC->nMax==0 ) cqQueueNeed(p, pC->queue);
-  else if( pC->iPartition>=0 ) cqOutboxOne(p, pC);
+  if( pC->iPartition>=0 ) cqOutboxOne(p, pC);
+  else if( pC->nMax==0 ) cqQueueNeed(p, pC->queue);
   else cqOutboxAny(p, pC);
   if( pC->pRows->nRow>0 ) p->nWrite = 1 + (pC->nDue>=CQ_P_DUE_FEW);
 }

@@ -26,7 +26,6 @@
 */
 #include "claimq_core.h"
 #include "rust_debug_table.h"
-#include <assert.h>
 
 #define CQ_RUST_ESC_SZ 10         /* "\u{10ffff}" */
 

@@ -24,7 +24,6 @@
 ** block at the end of an update is copied.
 */
 #include "claimq_core.h"
-#include <assert.h>
 
 /* FIPS 180-4, 4.2.2: fractions of the cube roots of the first 64 primes. */
 static const u32 cqShaK[64] = {

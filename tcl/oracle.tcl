@@ -361,6 +361,12 @@ proc oracle_tx {word} {
   ::odb eval $word
 }
 
+# A statement without the columns that only the comparison needs.
+proc oracle_readable {sql} {
+  if {[string match INSERT* $sql]} {return $sql}
+  return [regsub {quote\(\w+\)\|\|.*quote\(\w+\) FROM} $sql {* FROM}]
+}
+
 # "" if all is well, else what differs.  A step that refers to one that was left
 # out is left out too.
 proc oracle_step {step} {
@@ -371,7 +377,7 @@ proc oracle_step {step} {
   }
   if {[catch {oracle_resolve $arglist} arglist]} return
   set sql [oracle_sql $op $arglist $form]
-  lappend ::O(sql) $sql
+  lappend ::O(sql) [oracle_readable $sql]
   set got [oracle_db $sql]
   set want [oracle_model $op $arglist $form]
   if {[lindex $want 0] eq "ok"} {set ::O(ref,$label) [lindex $want 1]}
@@ -409,19 +415,31 @@ proc oracle_random {n} {return [expr {int(rand()*$n)}]}
 proc oracle_chance {percent} {return [expr {rand()*100 < $percent}]}
 proc oracle_one {list} {lindex $list [oracle_random [llength $list]]}
 
-# Often one of the last ten, sometimes any.
+# Often one of the last few, sometimes any.
 proc oracle_recent {list} {
-  if {[oracle_chance 75]} {set list [lrange $list end-9 end]}
+  if {[oracle_chance 80]} {set list [lrange $list end-6 end]}
   return [oracle_one $list]
 }
 
-# Time goes on, stands still, jumps, and goes back.
+# Time goes on, stands still, jumps, goes back, and often is just when
+# something happens.
 proc oracle_clock {} {
   set move [oracle_random 100]
-  set d [expr {$move < 60 ? [oracle_random 40] : $move < 75 ? 0
-    : $move < 88 ? [oracle_random 2000] : $move < 93 ? [oracle_random 40000]
-    : -[oracle_random [expr {$move < 97 ? 300 : 20000}]]}]
+  set d [expr {$move < 60 ? [oracle_random 40] : $move < 80 ? 0
+    : $move < 85 ? [oracle_random 2000] : $move < 87 ? [oracle_random 40000]
+    : $move < 89 ? -[oracle_random 300] : $move < 90 ? -[oracle_random 20000]
+    : [oracle_moment]-$::O(now)}]
   set ::O(now) [expr {max(0, $::O(now)+$d)}]
+}
+
+# A moment just before, at or after the end of a lease or a delay.
+proc oracle_moment {} {
+  set row [oracle_one [dict values \
+    [set ::model::[oracle_one {batch job part letter holder grant}]]]]
+  set col [oracle_one {expires_at_ms expires_at_ms available_at_ms}]
+  if {![dict exists $row $col] || [dict get $row $col] eq "NULL"
+      || abs([dict get $row $col]-$::O(now)) > 50000} {return $::O(now)}
+  return [expr {[dict get $row $col]+[oracle_one {-1 0 0 1}]}]
 }
 
 proc oracle_ttl {} {
@@ -430,7 +448,7 @@ proc oracle_ttl {} {
 }
 
 proc oracle_max {} {
-  return [oracle_one [expr {$::O(flood) ? {1 1 3 70 100 100} : {0 1 1 2 3 5 32}
+  return [oracle_one [expr {$::O(flood) ? {1 1 3 70 100 100} : {0 1 2 2 3 5 32}
     }]]
 }
 
@@ -465,10 +483,10 @@ proc oracle_due {insert} {
 proc oracle_make_batch {} {
   set op [oracle_one {enqueue enqueue enqueue insert_batch}]
   set opts [concat [oracle_opts {
-    slot_policy 65 {join join exclusive}
-    work_class 8 {session_command session_command turn_work}
-    delivery_policy 15 {earliest_safe_boundary after_current_turn_commit}
-    merge_key 20 {never payload_default group:a group:b}
+    slot_policy 92 {join join join join exclusive}
+    work_class 6 {session_command session_command turn_work}
+    delivery_policy 10 {earliest_safe_boundary after_current_turn_commit}
+    merge_key 12 {never payload_default group:a group:b}
     source_key 25 {k1 k2 k\"3 k\\4 {}}
   }] [oracle_due [expr {$op eq "insert_batch"}]]]
   return [list $op [list [oracle_one {s1 s1 s2 s3}] [oracle_payload] $opts \
@@ -608,16 +626,20 @@ proc oracle_make_verb {} {
   if {$op eq "outbox" && $verb in {complete retry reject}} {
     lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 2 3 50}}]
     if {$verb eq "complete" && [oracle_chance 25]} {
-      lappend opts rejected [oracle_some_seqs]
+      lappend opts rejected [oracle_some_seqs [oracle_ref $claim]]
     }
   }
   return [list verb [list $verb $claim $token $arg $opts $::O(now)]]
 }
 
-# A few numbers near the cursor of some partition.
-proc oracle_some_seqs {} {
-  set row [oracle_one [dict values $::model::part]]
-  set seq [dict get $row processed_seq]
+# A few numbers near the cursor of the partition that the claim has.
+proc oracle_some_seqs {claim} {
+  set seq 0
+  dict for {key row} $::model::part {
+    if {[dict get $row claim_id] eq $claim} {
+      set seq [dict get $row processed_seq]
+    }
+  }
   set out {}
   foreach d {3 1 2} {
     if {[oracle_chance 50]} {lappend out [expr {$seq+$d}] "bad $d"}
@@ -655,12 +677,15 @@ proc oracle_make_admin {} {
     }
     revoke {return [list revoke [list [oracle_some_job] $now]]}
     grant {
-      return [list grant [list [oracle_stuck_job] [oracle_owner] [oracle_ttl] \
-        [oracle_opts {incarnation_id 20 i2 lane_id 10 l9 capability_hash 10 h1
-          admission_summary 10 ok}] $now]]
+      return [list grant [list [oracle_stuck_job] [oracle_owner] \
+        [oracle_one {0 50 1000 5000 30000 30000}] [oracle_opts {incarnation_id 20 i2 lane_id 10 l9
+          capability_hash 10 h1 admission_summary 10 ok}] $now]]
     }
     reclaim {
-      set grants [dict values $::model::grant]
+      set grants [lmap g [dict values $::model::grant] {
+        if {[dict get $g expires_at_ms] <= $now && [oracle_chance 80]} continue
+        set g
+      }]
       set job [oracle_stuck_job]
       set owner [oracle_owner]
       if {[llength $grants] && [oracle_chance 70]} {
@@ -707,7 +732,7 @@ proc oracle_make_tx {} {
 proc oracle_make {} {
   oracle_clock
   set r [oracle_random 100]
-  if {$::O(flood) && $r < 3} {return [oracle_make_bulk]}
+  if {$::O(flood) && [oracle_chance 2]} {return [oracle_make_bulk]}
   return [expr {
       $r < 7 ? [oracle_make_batch] : $r < 14 ? [oracle_make_job]
     : $r < 20 ? [oracle_make_message] : $r < 44 ? [oracle_make_claim]
@@ -734,7 +759,9 @@ proc oracle_note {step} {
       }
     }
     claim - outbox - contest - dead_letter {
-      if {[llength $rows]} {lappend ::O(claims) [list $label 0 $op]}
+      if {[llength $rows] && [oracle_ref @c:$label:0] ne "NULL"} {
+        lappend ::O(claims) [list $label 0 $op]
+      }
     }
   }
 }

@@ -387,6 +387,7 @@ static void cqTestJsonText(void){
     { "\\udbff\\udfff", "\xf4\x8f\xbf\xbf", 4 },
     { "\\ud83d\\udc4", 0, -1 },          { "\\q", 0, -1 }, { "\\", 0, -1 },
     { "\\ud83dXudc4d", 0, -1 },          { "\\ud83d\\q", 0, -1 },
+    { "\\u12", 0, -1 },                  { "\\u12g4", 0, -1 },
   };
   int i, j;
   for(i=0; i<CQ_COUNT(a); i++){
