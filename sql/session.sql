@@ -46,7 +46,8 @@ WHERE due BETWEEN 0 AND ?2
 ORDER BY enqueue_seq
 
 -- name: SESSION_BY_SEQ
-SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}} FROM main.claimq_batch WHERE enqueue_seq=?1
+SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}
+FROM main.claimq_batch WHERE enqueue_seq=?1
 
 -- fragment: SESSION_STAMP_SET
 claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
@@ -67,7 +68,8 @@ typeof(batch_id) IN ('text','null') AND typeof(session_id)='text'
 AND typeof(source_key) IN ('text','null') AND typeof(enqueued_at_ms)='integer'
 AND typeof(available_at_ms) IN ('integer','null')
 AND typeof(fencing_token)='integer' AND typeof(attempts)='integer'
-AND typeof(last_error) IN ('text','null') AND typeof(claim_id) IN ('text','null')
+AND typeof(last_error) IN ('text','null')
+AND typeof(claim_id) IN ('text','null')
 AND typeof(expires_at_ms) IN ('integer','null')
 
 -- name: SESSION_PROMOTE

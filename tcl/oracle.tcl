@@ -665,9 +665,12 @@ proc oracle_stuck_job {} {
 
 proc oracle_make_admin {} {
   set now $::O(now)
-  switch [oracle_one {cancel_batch cancel_job revoke grant grant grant reclaim
-                      reclaim reclaim requeue requeue requeue vacuum queue raw
-                      raw}] {
+  set op [oracle_one {cancel_batch cancel_job revoke grant grant reclaim reclaim
+    reclaim requeue requeue requeue vacuum queue raw raw}]
+  if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
+    set op grant
+  }
+  switch $op {
     cancel_batch {
       if {[llength $::O(batches)] == 0} {return {cancel_batch {qwb:0 1}}}
       return [list cancel_batch [list @v:[oracle_recent $::O(batches)] $now]]
