@@ -51,7 +51,8 @@ CQ_PRIV void claimqFail(CqOp *p, const char *zCode, const char *zFmt, ...){
 
 /*
 ** The message is taken from the connection when it belongs to this rc.  A
-** refusal to write is told in claimq's own words, as SPEC section 2 wants.
+** refusal to write is told in claimq's own words, as SPEC section 2 wants, and
+** what a trigger of claimq's raises is an error like any other of claimq's.
 */
 CQ_PRIV void claimqFailRc(CqOp *p, int rc){
   int rcExt;
@@ -67,7 +68,13 @@ CQ_PRIV void claimqFailRc(CqOp *p, int rc){
   if( (rcExt & 0xff)!=(rc & 0xff) ) return;
   p->rc = rcExt;
   p->zErr = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
-  if( p->zErr==0 ) p->rc = SQLITE_NOMEM;
+  if( p->zErr==0 ){
+    p->rc = SQLITE_NOMEM;
+  }else if( rcExt==SQLITE_CONSTRAINT_TRIGGER
+         && strncmp(p->zErr, "claimq: ", 8)==0
+  ){
+    p->rc = SQLITE_ERROR;
+  }
 }
 
 CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){

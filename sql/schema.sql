@@ -62,7 +62,8 @@ CREATE TABLE main.claimq_batch(
                   CHECK(slot_policy IN ('exclusive','join')),
   merge_key       TEXT NOT NULL DEFAULT 'never'
                   CHECK(merge_key IN ('never','payload_default')
-                        OR merge_key GLOB 'group:?*'),
+                        OR (substr(merge_key,1,6)='group:'
+                            AND length(CAST(merge_key AS BLOB))>6)),
   payload         ANY,
   enqueued_at_ms  INTEGER NOT NULL DEFAULT
                   (CAST(round((julianday('now')-2440587.5)*86400000)
