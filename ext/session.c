@@ -465,7 +465,9 @@ static void cqEnqueueApply(CqOp *p, void *pCtx){
   }
   claimqBindInt(p, pStmt, 8, claimqNow(p));
   claimqBindInt(p, pStmt, 9, pE->iAvailable);
-  claimqExec(p, CQ_SQL_SESSION_INSERT, pStmt);
+  if( claimqExec(p, CQ_SQL_SESSION_INSERT, pStmt)==0 ){
+    claimqFail(p, CQ_CONFLICT, "a trigger on claimq_batch left the row out");
+  }
   if( p->rc==SQLITE_OK ){
     i64 iSeq = sqlite3_last_insert_rowid(p->db);
     claimqBatchId(pE->session, pE->aOpt[CQ_E_SOURCE_KEY].t, claimqNow(p),
@@ -675,45 +677,44 @@ static void cqSessionVerbLoad(CqOp *p, void *pCtx){
   }
 }
 
-/*
-** release and retry: ?2 is the due time if a delay was given.
-*/
-static void cqSessionBack(CqOp *p, CqVerb *pVerb, sqlite3_stmt *pStmt){
-  if( pVerb->iDelay>=0 ){
-    claimqBindInt(p, pStmt, 2, claimqAddSat(claimqNow(p), pVerb->iDelay));
-  }
-}
+/* The statement of each verb, for a claim of one row and of several. */
+static const int cqSessionVerbStmt[][2] = {
+  { CQ_SQL_SESSION_RENEW_ONE,   CQ_SQL_SESSION_RENEW },
+  { CQ_SQL_SESSION_DELETE_ONE,  CQ_SQL_SESSION_DELETE },
+  { CQ_SQL_SESSION_RELEASE_ONE, CQ_SQL_SESSION_RELEASE },
+  { CQ_SQL_SESSION_RETRY_ONE,   CQ_SQL_SESSION_RETRY },
+  { CQ_SQL_SESSION_REJECT_ONE,  CQ_SQL_SESSION_REJECT },
+};
 
+/*
+** ?1 head, ?2 a time, ?3 the reason, ?4 the claim id; each as far as the verb
+** has it.
+*/
 static void cqSessionVerbApply(CqOp *p, void *pCtx){
-  static const int aStmt[] = {
-    CQ_SQL_SESSION_RENEW, CQ_SQL_SESSION_DELETE, CQ_SQL_SESSION_RELEASE,
-    CQ_SQL_SESSION_RETRY, CQ_SQL_SESSION_REJECT
-  };
   CqSessionVerb *pV = (CqSessionVerb*)pCtx;
   CqVerb *pVerb = pV->pVerb;
-  int bOne = pVerb->eVerb==CQ_COMPLETE && pV->ids.n==1;
-  int eStmt = bOne ? CQ_SQL_SESSION_DELETE_ONE : aStmt[pVerb->eVerb];
+  int bMany = pV->ids.n>1;
+  int eStmt = cqSessionVerbStmt[pVerb->eVerb][bMany];
   sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  if( bOne ) claimqBindInt(p, pStmt, 1, pV->ids.a[0]);
-  else claimqBindIds(p, pStmt, 1, &pV->ids);
+  claimqBindInt(p, pStmt, 1, pVerb->iHead);
+  if( bMany ) claimqBindText(p, pStmt, 4, pVerb->claimId);
   switch( pVerb->eVerb ){
     case CQ_RENEW:
       pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
       claimqBindInt(p, pStmt, 2, pVerb->iResult);
       break;
     case CQ_RELEASE:
-      cqSessionBack(p, pVerb, pStmt);
-      break;
     case CQ_RETRY:
-      cqSessionBack(p, pVerb, pStmt);
-      claimqBindText(p, pStmt, 3, pVerb->reason);
-      pVerb->zResult = "retry";
+      if( pVerb->iDelay>=0 ){
+        claimqBindInt(p, pStmt, 2, claimqAddSat(claimqNow(p), pVerb->iDelay));
+      }
       break;
     case CQ_REJECT:
-      claimqBindText(p, pStmt, 2, pVerb->reason);
-      claimqBindInt(p, pStmt, 3, claimqNow(p));
+      claimqBindInt(p, pStmt, 2, claimqNow(p));
       break;
   }
+  if( pVerb->reason.z ) claimqBindText(p, pStmt, 3, pVerb->reason);
+  if( pVerb->eVerb==CQ_RETRY ) pVerb->zResult = "retry";
   claimqExec(p, eStmt, pStmt);
 }
 

@@ -124,35 +124,66 @@ FROM main.claimq_batch INDEXED BY claimq_batch_by_claim
 WHERE claim_head=?1 AND claim_size>1 AND claim_id=?2
 ORDER BY enqueue_seq
 
+-- The verbs write to one row by its key, or to all rows of a claim by the index
+-- of such claims.  (KEY IN (SELECT ...) would do for both, but after ANALYZE of
+-- a short table SQLite scans the table instead.)
+
+-- fragment: SESSION_MANY
+INDEXED BY claimq_batch_by_claim
+
+-- fragment: SESSION_MANY_ROWS
+claim_head=?1 AND claim_size>1 AND claim_id=?4
+
 -- name: SESSION_DELETE_ONE
 DELETE FROM main.claimq_batch WHERE enqueue_seq=?1
 
 -- name: SESSION_DELETE
-DELETE FROM main.claimq_batch
-WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+DELETE FROM main.claimq_batch {{SESSION_MANY}} WHERE {{SESSION_MANY_ROWS}}
+
+-- fragment: SESSION_RENEW_SET
+expires_at_ms=?2, promoted=0
+
+-- name: SESSION_RENEW_ONE
+UPDATE main.claimq_batch SET {{SESSION_RENEW_SET}} WHERE enqueue_seq=?1
 
 -- name: SESSION_RENEW
-UPDATE main.claimq_batch SET expires_at_ms=?2, promoted=0
-WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+UPDATE main.claimq_batch {{SESSION_MANY}} SET {{SESSION_RENEW_SET}}
+WHERE {{SESSION_MANY_ROWS}}
 
 -- fragment: CLAIM_NONE
 claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
 claim_size=NULL, claim_head=NULL, claimed_at_ms=NULL, expires_at_ms=NULL
 
+-- fragment: SESSION_BACK_SET
+-- Claimable again; ?2: a later due time, or NULL.
+{{CLAIM_NONE}}, available_at_ms=ifnull(?2, available_at_ms),
+promoted=(?2 IS NULL)
+
+-- name: SESSION_RELEASE_ONE
+-- Give back: as if never claimed.
+UPDATE main.claimq_batch
+SET {{SESSION_BACK_SET}}, attempts=max(0, attempts-1) WHERE enqueue_seq=?1
+
 -- name: SESSION_RELEASE
--- Give back: as if never claimed.  ?2: a later due time, or NULL.
-UPDATE main.claimq_batch SET {{CLAIM_NONE}},
-  attempts=max(0, attempts-1), available_at_ms=ifnull(?2, available_at_ms),
-  promoted=(?2 IS NULL)
-WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+UPDATE main.claimq_batch {{SESSION_MANY}}
+SET {{SESSION_BACK_SET}}, attempts=max(0, attempts-1)
+WHERE {{SESSION_MANY_ROWS}}
+
+-- name: SESSION_RETRY_ONE
+UPDATE main.claimq_batch
+SET {{SESSION_BACK_SET}}, last_error=?3 WHERE enqueue_seq=?1
 
 -- name: SESSION_RETRY
-UPDATE main.claimq_batch SET {{CLAIM_NONE}},
-  last_error=?3, available_at_ms=ifnull(?2, available_at_ms),
-  promoted=(?2 IS NULL)
-WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+UPDATE main.claimq_batch {{SESSION_MANY}}
+SET {{SESSION_BACK_SET}}, last_error=?3 WHERE {{SESSION_MANY_ROWS}}
+
+-- fragment: SESSION_REJECT_SET
+-- The trigger claimq_batch_reject moves the rows to the dead letters.
+rejected_at_ms=?2, last_error=?3
+
+-- name: SESSION_REJECT_ONE
+UPDATE main.claimq_batch SET {{SESSION_REJECT_SET}} WHERE enqueue_seq=?1
 
 -- name: SESSION_REJECT
--- The trigger claimq_batch_reject moves the rows to the dead letters.
-UPDATE main.claimq_batch SET last_error=?2, rejected_at_ms=?3
-WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+UPDATE main.claimq_batch {{SESSION_MANY}} SET {{SESSION_REJECT_SET}}
+WHERE {{SESSION_MANY_ROWS}}
