@@ -223,7 +223,6 @@ CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 CQ_PRIV int claimqQueueNameOk(CqText);    /* 1 or 0 */
 CQ_PRIV int claimqPayloadTypeOk(CqText);  /* 1 or 0 */
 CQ_PRIV i64 claimqKeyPartition(CqText key, i64 nPartition);
-CQ_PRIV int claimqJsonHasNul(CqText raw); /* of a string: 1 or 0 */
 
 typedef struct CqWaiting CqWaiting;       /* A partition in line */
 struct CqWaiting {

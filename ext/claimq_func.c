@@ -326,6 +326,59 @@ static void cqSelectCommandFunc(
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, sel.nTaken);
 }
 
+/**************************************************************************
+** The origin of dead letters
+*/
+
+/*
+** Write one value as JSON at z.  Returns the end.
+*/
+static char *cqOriginValue(CqOp *p, sqlite3_value *pVal, char *z){
+  CqText t;
+  switch( sqlite3_value_type(pVal) ){
+    case SQLITE_INTEGER:
+      return z + claimqI64Text(sqlite3_value_int64(pVal), z);
+    case SQLITE_TEXT:
+      t.z = (const char*)sqlite3_value_text(pVal);
+      t.n = sqlite3_value_bytes(pVal);
+      if( t.z ) return claimqJsonWrite(t, z);
+      p->rc = SQLITE_NOMEM;
+      return z;
+    case SQLITE_NULL:
+      memcpy(z, "null", 4);
+      return z+4;
+  }
+  claimqFail(p, CQ_BAD_ARGUMENT, "an origin has integers and texts only");
+  return z;
+}
+
+/*
+** claimq_origin(name, value, ...) -> {"name":value, ...}, for triggers.  As
+** json_object(), which older SQLites do not let a trigger call where
+** trusted_schema is off.
+*/
+static void cqOriginFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  i64 nByte = 2;
+  char *zOut, *z;
+  int i;
+  if( nVal%2 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "every name needs a value");
+  }
+  for(i=0; i<nVal; i++) nByte += 6*(i64)sqlite3_value_bytes(apVal[i]) + 24;
+  z = zOut = claimqMalloc(p, nByte);
+  if( zOut==0 ) return;
+  *z++ = '{';
+  for(i=0; i<nVal; i++){
+    z = cqOriginValue(p, apVal[i], z);
+    *z++ = i%2==0 ? ':' : i+1<nVal ? ',' : '}';
+  }
+  if( p->rc ) sqlite3_free(zOut);
+  else sqlite3_result_text64(pCtx, zOut, (sqlite3_uint64)(z-zOut),
+                             sqlite3_free, SQLITE_UTF8);
+}
+
 /*
 ** claimq_init() -> schema version.  Also a good moment to create the claim
 ** tables in temp, if that was not possible when the extension was loaded.
@@ -365,6 +418,7 @@ CQ_PRIV int claimqFuncRegister(CqConn *pConn){
       CQ_F_PURE, cqSelectCommandFunc },
     { "claimq_capable", "(required, offered)", 2, 2,
       CQ_F_PURE, cqCapableFunc },
+    { "claimq_origin", "(name, value, ...)", 2, -1, CQ_F_PURE, cqOriginFunc },
     { "claimq_owner_id", "(name)", 1, 1, CQ_F_READ, cqOwnerIdFunc },
     { "claimq_vacuum", "([option, value]...)", 0, -1,
       CQ_F_WRITE, claimqVacuumFunc },

@@ -57,8 +57,8 @@ CQ_PRIV int claimqCapsCheck(CqText json){
       if( nText<0 ) return -1;
       if( nText==0 ) bBad = 1;
       n++;
-    }else if( eTok!=CQ_JSON_CLOSE || r.nDepth>0 ){
-      bBad = 1;
+    }else if( eTok!=CQ_JSON_CLOSE ){
+      bBad = 1;                   /* What opens inside is bad already */
     }
   }
   if( eTok==CQ_JSON_ERROR ) return -1;

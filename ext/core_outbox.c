@@ -71,20 +71,6 @@ CQ_PRIV i64 claimqKeyPartition(CqText key, i64 nPartition){
   return (i64)(v % (u64)nPartition);
 }
 
-/*
-** 1 if a raw JSON string has the character U+0000, which must be written as an
-** escape.
-*/
-CQ_PRIV int claimqJsonHasNul(CqText raw){
-  int i;
-  for(i=0; i<raw.n; i++){
-    if( raw.z[i]!='\\' ) continue;
-    i++;
-    if( i+4<raw.n && memcmp(&raw.z[i], "u0000", 5)==0 ) return 1;
-  }
-  return 0;
-}
-
 /* 1 if partition a has waited longer than b; the numbers of two that wait
 ** equally long decide. */
 CQ_PRIV int claimqWaitsLonger(const CqWaiting *a, const CqWaiting *b){

@@ -47,9 +47,9 @@ CQ_PRIV const char *const *claimqSlotWords(void){ return cqSlotWord; }
 CQ_PRIV const char *const *claimqBoundaryWords(void){ return cqBoundaryWord; }
 CQ_PRIV const char *const *claimqTakeWords(void){ return cqTakeWord; }
 
-/* 1 if the texts are equal, byte for byte. */
+/* 1 if both texts are there and are equal, byte for byte. */
 static int cqSameBytes(CqText a, const char *z, int n){
-  return a.z && a.n==n && (n==0 || memcmp(a.z, z, (size_t)n)==0);
+  return a.z && z && a.n==n && memcmp(a.z, z, (size_t)n)==0;
 }
 
 /* The number of a word in its list; -1 if it is not there. */

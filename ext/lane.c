@@ -27,8 +27,8 @@
 **
 ** What the sets cost: a claim of one job takes about 470 steps of SQLite's
 ** machine, 5 more for each set of the lane and partition if its worker has any
-** capabilities, and 58 more for each set that it satisfies, whether a job of
-** the set is there or not (test/lane_cost.test holds it to that).  5000 sets
+** capabilities, and 58 more for each set that it satisfies (35 if the set is
+** empty; test/lane_cost.test holds it to that).  5000 sets
 ** were 1 ms when none fitted, 32 ms when all did.  So thousands of sets are
 ** fine, but a set for every job is not: give such jobs lanes or partitions.
 **
@@ -991,59 +991,6 @@ static void cqReclaimFill(
 }
 
 /**************************************************************************
-** The origin of dead letters
-*/
-
-/*
-** Write one value as JSON at z.  Returns the end.
-*/
-static char *cqOriginValue(CqOp *p, sqlite3_value *pVal, char *z){
-  CqText t;
-  switch( sqlite3_value_type(pVal) ){
-    case SQLITE_INTEGER:
-      return z + claimqI64Text(sqlite3_value_int64(pVal), z);
-    case SQLITE_TEXT:
-      t.z = (const char*)sqlite3_value_text(pVal);
-      t.n = sqlite3_value_bytes(pVal);
-      if( t.z ) return claimqJsonWrite(t, z);
-      p->rc = SQLITE_NOMEM;
-      return z;
-    case SQLITE_NULL:
-      memcpy(z, "null", 4);
-      return z+4;
-  }
-  claimqFail(p, CQ_BAD_ARGUMENT, "an origin has integers and texts only");
-  return z;
-}
-
-/*
-** claimq_origin(name, value, ...) -> {"name":value, ...}, for triggers.  As
-** json_object(), which older SQLites do not let a trigger call where
-** trusted_schema is off.
-*/
-static void cqOriginFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  i64 nByte = 2;
-  char *zOut, *z;
-  int i;
-  if( nVal%2 ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "every name needs a value");
-  }
-  for(i=0; i<nVal; i++) nByte += 6*(i64)sqlite3_value_bytes(apVal[i]) + 24;
-  z = zOut = claimqMalloc(p, nByte);
-  if( zOut==0 ) return;
-  *z++ = '{';
-  for(i=0; i<nVal; i++){
-    z = cqOriginValue(p, apVal[i], z);
-    *z++ = i%2==0 ? ':' : i+1<nVal ? ',' : '}';
-  }
-  if( p->rc ) sqlite3_free(zOut);
-  else sqlite3_result_text64(pCtx, zOut, (sqlite3_uint64)(z-zOut),
-                             sqlite3_free, SQLITE_UTF8);
-}
-
-/**************************************************************************
 ** The descriptor
 */
 CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
@@ -1060,8 +1007,6 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       CQ_F_WRITE, cqRevokeFunc },
     { "claimq_grant", "(job_id, owner_id, ttl_ms [, option, value]...)", 3, -1,
       CQ_F_WRITE, cqGrantFunc },
-    { "claimq_origin", "(name, value, ...)", 2, -1,
-      CQ_F_PURE, cqOriginFunc },
   };
   static const CqDiscipline lane = {
     "lane", "qjc", aTable, sizeof(aTable)/sizeof(aTable[0]),

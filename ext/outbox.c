@@ -531,26 +531,54 @@ static int cqOutboxHold(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pPart){
 }
 
 /*
-** Read one {"seq":N,"reason":"..."}: 1 and *piSeq, else 0.  Member names must
-** be written plainly, and the reason without NUL, because SQLite's own JSON
-** functions read them again.
+** Read one {"seq":N,"reason":"..."}: 1, *piSeq and the raw reason, else 0.
 */
-static int cqRejectedRead(CqJson *pJ, i64 *piSeq){
+static int cqRejectedRead(CqJson *pJ, i64 *piSeq, CqText *pReason){
   int bSeq = 0, bReason = 0, e;
   while( (e = claimqJsonNext(pJ))==CQ_JSON_KEY ){
-    if( claimqTextEq(pJ->tok, claimqStr("seq")) && !bSeq ){
+    if( claimqJsonEq(pJ->tok, claimqStr("seq")) && !bSeq ){
       bSeq = claimqJsonNext(pJ)==CQ_JSON_NUMBER
           && claimqJsonInt(pJ->tok, piSeq);
       if( !bSeq ) return 0;
-    }else if( claimqTextEq(pJ->tok, claimqStr("reason")) && !bReason ){
+    }else if( claimqJsonEq(pJ->tok, claimqStr("reason")) && !bReason ){
       bReason = claimqJsonNext(pJ)==CQ_JSON_STRING
-          && claimqJsonText(pJ->tok, 0)>=0 && !claimqJsonHasNul(pJ->tok);
+          && claimqJsonText(pJ->tok, 0)>=0;
       if( !bReason ) return 0;
+      *pReason = pJ->tok;
     }else{
       return 0;
     }
   }
   return e==CQ_JSON_CLOSE && bSeq && bReason;
+}
+
+/*
+** claimq_reject_reason(list, seq) -> the reason that the option rejected gives
+** for message seq, NULL if it does not name it.  For a trigger of the schema.
+*/
+static void cqRejectReasonFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  i64 iWant = sqlite3_value_int64(apVal[1]);
+  CqText reason, list;
+  CqJson j;
+  i64 iSeq;
+  (void)nVal;
+  list.z = (const char*)sqlite3_value_text(apVal[0]);
+  list.n = sqlite3_value_bytes(apVal[0]);
+  if( list.z==0 ) return;
+  claimqJsonInit(&j, list);
+  if( claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return;
+  while( claimqJsonNext(&j)==CQ_JSON_OBJECT
+      && cqRejectedRead(&j, &iSeq, &reason)
+  ){
+    if( iSeq==iWant ){
+      char *z = claimqMalloc(p, (i64)reason.n+1);
+      if( z==0 ) return;
+      sqlite3_result_text(pCtx, z, claimqJsonText(reason, z), sqlite3_free);
+      return;
+    }
+  }
 }
 
 static int cqSeqCompare(const void *pA, const void *pB){
@@ -584,13 +612,14 @@ static void cqRejectedRange(CqOp *p, const CqOutboxVerb *pV, CqIds *pSeq){
 static void cqOutboxRejected(CqOp *p, CqOutboxVerb *pV){
   CqJson j;
   CqIds seq;
+  CqText reason;
   i64 iSeq;
   int e = CQ_JSON_ERROR;
   memset(&seq, 0, sizeof(seq));
   claimqJsonInit(&j, pV->pVerb->aOpt[CQ_OV_REJECTED].t);
   if( claimqJsonNext(&j)==CQ_JSON_ARRAY ){
     while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))==CQ_JSON_OBJECT ){
-      if( !cqRejectedRead(&j, &iSeq) ) break;
+      if( !cqRejectedRead(&j, &iSeq, &reason) ) break;
       claimqIdsAdd(p, &seq, iSeq);
     }
   }
@@ -735,6 +764,8 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
     { "claimq_queue", "(queue, partitions)", 2, 2, CQ_F_WRITE, cqQueueFunc },
     { "claimq_publish", "(queue, payload [, option, value]...)", 2, -1,
       CQ_F_INSERT, cqPublishFunc },
+    { "claimq_reject_reason", "(list, seq)", 2, 2,
+      CQ_F_PURE, cqRejectReasonFunc },
   };
   static const CqDiscipline outbox = {
     "outbox", "qpc", aTable, sizeof(aTable)/sizeof(aTable[0]),

@@ -4,7 +4,8 @@
 -- may be added with plain INSERT; defaults and triggers fill what is not
 -- given.  (The triggers call pure functions of claimq: the extension must be
 -- loaded where rows are inserted.)  Everything else is done by claimq's own
--- functions.
+-- functions.  SQLite's JSON functions are not used here: older versions do not
+-- let a trigger call them where trusted_schema is off.
 --
 -- The tables are STRICT, so that a column holds what it says; payloads are of
 -- type ANY and keep the type and bytes they were given.
@@ -122,7 +123,7 @@ BEGIN
       failed_at_ms, reason, attempts, origin)
   VALUES('session', new.session_id, new.batch_id, new.payload,
       new.enqueued_at_ms, new.rejected_at_ms, new.last_error, new.attempts,
-      json_object('source_key', new.source_key, 'work_class', new.work_class,
+      claimq_origin('source_key', new.source_key, 'work_class', new.work_class,
         'delivery_policy', new.delivery_policy,
         'slot_policy', new.slot_policy, 'merge_key', new.merge_key));
   DELETE FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq;
@@ -238,7 +239,7 @@ BEGIN
       created_at_ms, failed_at_ms, reason, attempts, origin)
   SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
       m.payload_type, m.created_at_ms, new.rejected_at_ms, new.reject_reason,
-      old.attempts, json_object('queue_name', new.queue_name,
+      old.attempts, claimq_origin('queue_name', new.queue_name,
         'partition', new.partition)
   FROM claimq_message AS m
   WHERE m.queue_name=new.queue_name AND m.partition=new.partition
@@ -248,11 +249,13 @@ BEGIN
       created_at_ms, failed_at_ms, reason, attempts, origin)
   SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
       m.payload_type, m.created_at_ms, new.rejected_at_ms,
-      j.value->>'$.reason', old.attempts,
-      json_object('queue_name', new.queue_name, 'partition', new.partition)
-  FROM json_each(new.reject_list) AS j CROSS JOIN claimq_message AS m
-  WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq=j.value->>'$.seq'
+      claimq_reject_reason(new.reject_list, m.seq), old.attempts,
+      claimq_origin('queue_name', new.queue_name, 'partition', new.partition)
+  FROM claimq_message AS m
+  WHERE new.reject_list IS NOT NULL
+    AND m.queue_name=new.queue_name AND m.partition=new.partition
+    AND m.seq>old.processed_seq AND m.seq<=new.processed_seq
+    AND claimq_reject_reason(new.reject_list, m.seq) IS NOT NULL
   ORDER BY m.seq;
   UPDATE claimq_partition SET rejected_at_ms=NULL, reject_after=NULL,
     reject_reason=NULL, reject_list=NULL

@@ -13,11 +13,11 @@
 # rest still fails, and what remains is printed as an SQL script.
 #
 # How a history is made.  A step is a list {LABEL OP ARGS FORM}.  Steps are
-# chosen one at a time, looking at what the model holds (ids, claims made
-# before), but they are written down by reference: @c:12:0 is the claim id of
-# the first row that step 12 returned, @t:12:0 its token, @v:9 the value of
-# step 9, @b:12 the batch ids of step 12 in JSON.  So a history means the same
-# when steps in front are left out.
+# chosen one at a time (or in waves, see oracle_wave), looking at what the
+# model holds (ids, claims made before), but they are written down by
+# reference: @c:12:0 is the claim id of the first row that step 12 returned,
+# @t:12:0 its token, @v:9 the value of step 9, @b:12 the batch ids of step 12
+# in JSON.  So a history means the same when steps in front are left out.
 #
 # FORM, for claims: plain, limit N (LIMIT N in the SELECT), insert (INSERT ...
 # SELECT ... RETURNING), named (arguments by name in WHERE).
@@ -228,7 +228,8 @@ proc oracle_sql {op arglist form} {
       lassign $arglist what scope n opts now
       return "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n\
         WHERE i<$n) SELECT count(claimq_${what}('$scope',\
-        i[oracle_options $opts], 'now_ms', $now)) FROM n"
+        i[oracle_options $opts][expr {$what eq "publish" ? ", 'key', i" : ""}],\
+        'now_ms', $now)) FROM n"
     }
     vacuum {
       lassign $arglist older limit now
@@ -249,6 +250,7 @@ proc oracle_open {} {
   ::odb eval {SELECT claimq_init(); CREATE TABLE sink(v)}
   model::reset
   array unset ::O ref,*
+  array unset ::O label,*
   set ::O(stack) {}
   set ::O(sql) {}
 }
@@ -265,8 +267,10 @@ proc oracle_ref {value} {
       string trim [lindex [split $r |] 1] '
     }]]
   }
+  if {$row >= [llength $rows]} {error "no such row"}
   set cells [split [lindex $rows $row] |]
-  return [string trim [lindex $cells [expr {$kind eq "c" ? "end-8" : "end-7"}]] ']
+  set i [expr {$kind eq "c" ? "end-8" : "end-7"}]
+  return [string trim [lindex $cells $i] ']
 }
 
 proc oracle_resolve {arglist} {
@@ -308,6 +312,7 @@ proc oracle_model {op arglist form} {
       bulk {
         lassign $arglist what scope n opts now
         for {set i 1} {$i <= $n} {incr i} {
+          if {$what eq "publish"} {dict set opts key $i}
           model::$what $scope $i $opts $now
         }
         set n
@@ -363,8 +368,8 @@ proc oracle_tx {word} {
 
 # A statement without the columns that only the comparison needs.
 proc oracle_readable {sql} {
-  if {[string match INSERT* $sql]} {return $sql}
-  return [regsub {quote\(\w+\)\|\|.*quote\(\w+\) FROM} $sql {* FROM}]
+  set cols [expr {[string match INSERT* $sql] ? "claim_id" : "*"}]
+  return [regsub {quote\(\w+\)\|\|.*quote\(\w+\) FROM} $sql "$cols FROM"]
 }
 
 # "" if all is well, else what differs.  A step that refers to one that was left
@@ -448,7 +453,7 @@ proc oracle_ttl {} {
 }
 
 proc oracle_max {} {
-  return [oracle_one [expr {$::O(flood) ? {1 1 3 70 100 100} : {0 1 2 2 3 5 32}
+  return [oracle_one [expr {$::O(flood) ? {1 1 3 100 100 100} : {0 1 2 2 3 5 32}
     }]]
 }
 
@@ -526,26 +531,62 @@ proc oracle_make_message {} {
     $::O(now)]]
 }
 
-proc oracle_make_bulk {} {
-  set n [expr {60+[oracle_random 30]}]
-  set delay [oracle_one {0 20 400}]
-  switch [oracle_one {enqueue submit publish}] {
+# Many at once.  A message has its own number as key.
+proc oracle_make_bulk {what} {
+  set n [expr {70+[oracle_random 20]}]
+  set delay [list delay_ms [oracle_one {0 0 20 400}]]
+  switch $what {
     enqueue {
-      return [list bulk [list enqueue [oracle_one {s1 s2}] $n \
-        [list slot_policy join delay_ms $delay] $::O(now)]]
+      return [list bulk [list enqueue s1 $n [list slot_policy join {*}$delay] \
+        $::O(now)]]
     }
     submit {
-      return [list bulk [list submit l1 $n [concat \
-        [list delay_ms $delay max_attempts 2] [oracle_opts {
-          priority 50 {1 5} max_reclaims 50 {0 1}
-          capabilities 30 {{["gpu"]}}
-        }]] $::O(now)]]
+      return [list bulk [list submit l1 $n [concat $delay [oracle_opts {
+        priority 50 {1 5} max_reclaims 50 {0 1} max_attempts 50 {1 2}
+        capabilities 30 {{["gpu"]}}
+      }]] $::O(now)]]
     }
-    publish {
-      return [list bulk [list publish q3 [oracle_one {5 20 40}] \
-        [list partition [oracle_random 80]] $::O(now)]]
-    }
+    publish {return [list bulk [list publish q3 $n {} $::O(now)]]}
   }
+}
+
+# A wave: so many rows are claimed and expire that claimq moves them to the
+# ready ones when it meets them; and then the clock goes back, or the late
+# owner renews.  A list of {TIME-STEP SCRIPT}, for oracle_make.
+proc oracle_wave {} {
+  set what [oracle_one {enqueue submit publish letter}]
+  set take [dict get {
+    enqueue {list claim [list s1 w1 $ttl $max {} idle turn_work $now] plain}
+    submit {list lane [list l1 w1 $ttl $max {} {["gpu"]} 0 $now] plain}
+    publish {list outbox [list q3 w1 $ttl $max {} NULL $now] plain}
+    letter {list dead_letter [list NULL NULL w1 $ttl $max {} $now] plain}
+  } $what]
+  set bulk [expr {$what eq "letter" ? "enqueue" : $what}]
+  set plan [list [list 0 "oracle_make_bulk $bulk"]]
+  if {$what eq "letter"} {
+    lappend plan {400 {list claim [list s1 w1 1000 100 {} idle any $now] plain}}
+    lappend plan {10 {
+      list verb [list reject {*}[oracle_last_claim] bad {} $now]
+    }}
+  }
+  set many [list 400 [string map {$ttl 300 $max 100} $take]]
+  lappend plan {*}[lrepeat [expr {$what eq "publish" ? 25 : 1}] $many]
+  set one [string map {$ttl 100 $max 1} $take]
+  lappend plan [list 301 $one]
+  if {[oracle_chance 30]} {
+    lappend plan {0 {list verb [list renew {*}[oracle_last_claim] 500 {} $now]}}
+  }
+  lappend plan [list [oracle_one {-150 -302 0}] $one] [list 0 $one] \
+    [list [oracle_one {0 200}] [string map {$ttl 50 $max 70} $take]]
+  return [lmap p $plan {
+    if {$what eq "publish" && [lindex $p 0] == 400} {lset p 0 1}
+    set p
+  }]
+}
+
+proc oracle_last_claim {} {
+  lassign [lindex $::O(claims) end] label row
+  return [list @c:$label:$row @t:$label:$row]
 }
 
 proc oracle_make_claim {} {
@@ -660,7 +701,13 @@ proc oracle_stuck_job {} {
         && ![model::live $row $::O(now)]} {lappend stuck $id}
   }
   if {$stuck eq "" || [oracle_chance 25]} {return [oracle_some_job]}
-  return [oracle_one $stuck]
+  return [oracle_job_ref [oracle_one $stuck]]
+}
+
+# A job by the step that submitted it, if one did.
+proc oracle_job_ref {id} {
+  if {![info exists ::O(label,$id)]} {return $id}
+  return @v:$::O(label,$id)
 }
 
 proc oracle_make_admin {} {
@@ -681,7 +728,8 @@ proc oracle_make_admin {} {
     revoke {return [list revoke [list [oracle_some_job] $now]]}
     grant {
       return [list grant [list [oracle_stuck_job] [oracle_owner] \
-        [oracle_one {0 50 1000 5000 30000 30000}] [oracle_opts {incarnation_id 20 i2 lane_id 10 l9
+        [oracle_one {0 50 1000 5000 30000 30000}] [oracle_opts {
+          incarnation_id 20 i2 lane_id 10 l9
           capability_hash 10 h1 admission_summary 10 ok}] $now]]
     }
     reclaim {
@@ -693,7 +741,7 @@ proc oracle_make_admin {} {
       set owner [oracle_owner]
       if {[llength $grants] && [oracle_chance 70]} {
         set g [oracle_one $grants]
-        set job [dict get $g job_id]
+        set job [oracle_job_ref [dict get $g job_id]]
         if {[oracle_chance 75]} {set owner [dict get $g owner_id]}
       }
       return [list reclaim [list $job $owner [oracle_ttl] [oracle_inc] \
@@ -733,9 +781,17 @@ proc oracle_make_tx {} {
 }
 
 proc oracle_make {} {
+  if {$::O(flood) && $::O(plan) eq "" && [oracle_chance 4]} {
+    set ::O(plan) [oracle_wave]
+  }
+  if {$::O(plan) ne "" && [oracle_chance 90]} {
+    set ::O(plan) [lassign $::O(plan) step]
+    lassign $step time script
+    set now [set ::O(now) [expr {max(0, $::O(now)+$time)}]]
+    return [eval $script]
+  }
   oracle_clock
   set r [oracle_random 100]
-  if {$::O(flood) && [oracle_chance 2]} {return [oracle_make_bulk]}
   return [expr {
       $r < 7 ? [oracle_make_batch] : $r < 14 ? [oracle_make_job]
     : $r < 20 ? [oracle_make_message] : $r < 44 ? [oracle_make_claim]
@@ -750,7 +806,10 @@ proc oracle_note {step} {
   set rows $::O(ref,$label)
   switch $op {
     enqueue {lappend ::O(batches) $label}
-    submit {lappend ::O(jobs) $label}
+    submit {
+      lappend ::O(jobs) $label
+      set ::O(label,$rows) $label
+    }
     lane {
       for {set i 0} {$i < [llength $rows]} {incr i} {
         lappend ::O(claims) [list $label $i lane]
@@ -777,10 +836,9 @@ proc oracle_setup {} {
 }
 
 # Run a history that is given; stop at the first difference.  Returns {} or
-# {INDEX WHY}; looks at the tables after every step, if the history is short.
-proc oracle_replay {steps} {
+# {INDEX WHY}.  Tables are compared after every so many steps, and at the end.
+proc oracle_replay {steps {every 1000000}} {
   oracle_open
-  set every [expr {[llength $steps] > 600 ? 20 : 1}]
   set i 0
   set why ""
   foreach step $steps {
@@ -817,13 +875,14 @@ proc oracle_shrink {steps seconds} {
 
 proc oracle_report {name steps} {
   set n [llength $steps]
-  set failed [oracle_replay $steps]
+  set failed [oracle_replay $steps 1]
   if {$failed ne ""} {
     set steps [oracle_shrink [lrange $steps 0 [lindex $failed 0]] 60]
     set failed [oracle_replay $steps]
   }
   fail_test $name "after $n steps; shrunk to [llength $steps]:\
-    \nSELECT claimq_init();\n[join $::O(sql) ";\n"];\n[lindex $failed 1]"
+    \nSELECT claimq_init(); CREATE TABLE sink(v);\
+    \n[join $::O(sql) ";\n"];\n[lindex $failed 1]"
 }
 
 proc do_oracle_test {seed n {kind mixed}} {
@@ -832,7 +891,7 @@ proc do_oracle_test {seed n {kind mixed}} {
   cq_load mem $::claimq_so
   oracle_open
   expr {srand($seed*7919+1)}
-  array set ::O [list now 1000 claims {} jobs {} batches {} \
+  array set ::O [list now 1000 claims {} jobs {} batches {} plan {} \
     flood [expr {$kind eq "flood"}]]
   set steps [oracle_setup]
   set why ""

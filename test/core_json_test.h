@@ -398,7 +398,8 @@ static void cqTestJsonText(void){
             "text of %s: %d", a[i].zRaw, n);
     cqCheck(claimqJsonText(raw, 0)==n, "measure of %s", a[i].zRaw);
     for(j=0; j<CQ_COUNT(a); j++){
-      int bSame = n>=0 && a[j].n==n && !memcmp(a[i].z, a[j].z, (size_t)n);
+      int bSame = a[i].n>=0 && a[j].n==a[i].n
+               && !memcmp(a[i].z, a[j].z, (size_t)a[i].n);
       cqCheck(claimqJsonSame(raw, cqStr(a[j].zRaw))==bSame,
               "%s same as %s", a[i].zRaw, a[j].zRaw);
       if( a[j].n<0 ) continue;

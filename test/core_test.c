@@ -850,6 +850,7 @@ static void cqTestBackoff(void){
   cqCheck(claimqBackoff(5, 1, CQ_I64_MAX, 9)==5, "backoff, factor 1, for ever");
   cqCheck(claimqBackoff(5, 0, CQ_I64_MAX, 9)==0, "backoff, factor 0, for ever");
   cqCheck(claimqBackoff(0, 2, CQ_I64_MAX, 9)==0, "backoff, base 0, for ever");
+  cqCheck(claimqBackoff(1, 2, CQ_I64_MAX, 9)==9, "backoff, factor 2, for ever");
   cqCheck(claimqBackoff(1, CQ_I64_MAX, 2, CQ_I64_MAX)==CQ_I64_MAX,
           "backoff, largest factor");
 }

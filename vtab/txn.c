@@ -160,8 +160,14 @@ static void cqTxnApply(CqOp *p, const CqTask *pTask, void *pCtx){
   }
 }
 
-static void cqTxnInside(CqOp *p, const CqTask *pTask, void *pCtx){
+static void cqTxnLoad(CqOp *p, const CqTask *pTask, void *pCtx){
+  if( p->rc ) return;
+  p->nWrite = 0;
   pTask->xLoad(p, pCtx);
+}
+
+static void cqTxnInside(CqOp *p, const CqTask *pTask, void *pCtx){
+  cqTxnLoad(p, pTask, pCtx);
   cqTxnApply(p, pTask, pCtx);
 }
 
@@ -173,12 +179,12 @@ static void cqTxnInside(CqOp *p, const CqTask *pTask, void *pCtx){
 static void cqTxnWhole(CqOp *p, const CqTask *pTask, void *pCtx, int bLock){
   if( cqTxnOpen(p) ){
     if( bLock ) cqTxnLock(p);
-    if( p->rc==SQLITE_OK ) pTask->xLoad(p, pCtx);
+    cqTxnLoad(p, pTask, pCtx);
     if( p->rc==SQLITE_OK && p->nWrite ) pTask->xApply(p, pCtx);
     cqTxnClose(p, 1);
   }else if( p->rc==SQLITE_OK ){
     cqTxnLock(p);
-    if( p->rc==SQLITE_OK ) cqTxnInside(p, pTask, pCtx);
+    cqTxnInside(p, pTask, pCtx);
   }
 }
 
@@ -191,7 +197,7 @@ static void cqTxnFilter(CqOp *p, const CqTask *pTask, void *pCtx){
     cqTxnWhole(p, pTask, pCtx, 1);
     return;
   }
-  pTask->xLoad(p, pCtx);
+  cqTxnLoad(p, pTask, pCtx);
   if( p->rc || p->nWrite==0 ) return;
   if( sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
     if( pTask->xForget ) pTask->xForget(pCtx);
@@ -227,7 +233,7 @@ CQ_PRIV void claimqRun(CqOp *p, const CqTask *pTask, void *pCtx){
     cqTxnInside(p, pTask, pCtx);
   }else if( !sqlite3_get_autocommit(p->db) ){
     cqTxnLock(p);
-    if( p->rc==SQLITE_OK ) cqTxnInside(p, pTask, pCtx);
+    cqTxnInside(p, pTask, pCtx);
   }else if( p->bFilter ){
     cqTxnFilter(p, pTask, pCtx);
   }else{
