@@ -151,9 +151,10 @@ test: deps
 	  -cmd static $(BUILD)/static_test \
 	  -files test $(SO)
 
+# Every place for a fault, many seeds, and what takes hours.
 soak: deps
 	$(SUB) all tools
-	@$(RUN) -files soak $(SO)
+	@CLAIMQ_SOAK=100 $(RUN) -files test $(SO) -files soak $(SO)
 
 # Same tests, on a build that counts.
 COV = BUILD=build/coverage SO=build/coverage/claimq.so \

@@ -516,10 +516,7 @@ proc model::lane {lane owner ttl max inc caps part now failed} {
 
 proc model::backoff {row} {
   dict with row {
-    set ms $backoff_ms
-    for {set i 0} {$i < $retries && $ms < $backoff_max_ms} {incr i} {
-      set ms [expr {$ms*$backoff_factor}]
-    }
+    set ms [expr {$backoff_ms*$backoff_factor**$retries}]
     return [expr {min($ms, $backoff_max_ms)}]
   }
 }

@@ -144,16 +144,18 @@ static void cqTxnClose(CqOp *p, int bWhole){
 }
 
 /*
-** Write what was loaded, in a transaction that is open already.
+** Write what was loaded, in the transaction that read it.  In autocommit that
+** is a read transaction which an outer statement keeps open: there a savepoint
+** of ours is the whole of the writing one.
 */
 static void cqTxnApply(CqOp *p, const CqTask *pTask, void *pCtx){
-  int nWrite = p->nWrite;
-  if( p->rc || nWrite==0 ) return;
-  if( nWrite==1 ){
+  int bWhole = sqlite3_get_autocommit(p->db);
+  if( p->rc || p->nWrite==0 ) return;
+  if( p->nWrite==1 ){
     pTask->xApply(p, pCtx);
   }else if( cqTxnOpen(p) ){
     pTask->xApply(p, pCtx);
-    cqTxnClose(p, 0);
+    cqTxnClose(p, bWhole);
   }else if( p->rc==SQLITE_OK ){
     p->bAlone = 1;
     pTask->xApply(p, pCtx);
