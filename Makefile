@@ -141,14 +141,26 @@ smoke: deps
 	$(SUB) all tools
 	@$(RUN) -files smoke $(SO)
 
+# The functional tests again, on a build that watches itself: assert(), and the
+# address and undefined-behaviour sanitizers.  (Leaks are counted to the byte
+# by the harness, in every build.)
+ASAN = BUILD=build/asan SO=build/asan/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
+       SANITIZE=-fsanitize=address,undefined
+ASANLIB = $(shell $(CC) -print-file-name=libasan.so):$(shell \
+            $(CC) -print-file-name=libubsan.so)
+ASANRUN = env ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+          LD_PRELOAD=$(ASANLIB) $(RUN) -files smoke build/asan/claimq.so
+
 test: deps
 	$(SUB) all tools drivers $(AMALG)
+	$(SUB) $(ASAN) all
 	@$(RUN) \
 	  -cmd checks '$(TCLSH) tcl/checks.tcl $(BUILD) $(SO) $(AMALG)' \
 	  -cmd core '$(BUILD)/core_test test/vectors' \
 	  -files smoke $(SO) \
 	  -files smoke $(AMALG) \
 	  -cmd static $(BUILD)/static_test \
+	  -cmd sanitizers '$(ASANRUN)' \
 	  -files test $(SO)
 
 # Every place for a fault, many seeds, and what takes hours.
