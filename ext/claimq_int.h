@@ -244,6 +244,11 @@ struct CqTableDef {
 };
 #define CQ_MAX_ARG 12             /* At most so many arguments */
 
+/* Rows that fell due (see sql/schema.sql): so few a claim may leave unpromoted,
+** scanning them is cheap; so many it promotes at most, to bound its cost. */
+#define CQ_DUE_FEW  64
+#define CQ_DUE_MOST 10000
+
 /* The claim's columns, from iFirst on, in every claim table's rows. */
 #define CQ_CLAIM_COLS "claim_id lease_token fencing_token owner_id " \
   "incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts"
@@ -332,6 +337,11 @@ CQ_PRIV void claimqLeaseBind(CqOp*, sqlite3_stmt*, int iFirst, const CqLease*);
 /* Raise claim_lost for a verdict (CQ_HOLD_*).  other: the claim that has the
 ** head row now, z==0 if none. */
 CQ_PRIV void claimqLeaseLost(CqOp*, int eVerdict, CqText claimId, CqText other);
+/* What the claim of a verb holds (CQ_HOLD_*).  Raises claim_lost unless that is
+** all of it, or the verb is release, which then has nothing to do. */
+CQ_PRIV int claimqLeaseVerdict(
+  CqOp*, const CqVerb*, const CqHold*, CqText other
+);
 
 /**************************************************************************
 ** Interface to vacuum.c: claimq_vacuum([options]).

@@ -252,10 +252,7 @@ static void cqContestVerbLoad(CqOp *p, void *pCtx){
     hold.nToken = hold.nRow
         && claimqTextEq(claimqColumnText(p, pStmt, 1), pVerb->token);
   }
-  eVerdict = claimqHoldVerdict(&hold);
-  if( pVerb->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN ){
-    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
-  }
+  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
   claimqStmtDone(p, CQ_SQL_CONTEST_BY_ID, pStmt);
   pVerb->iResult = eVerdict==CQ_HOLD_OK;
   p->nWrite = eVerdict==CQ_HOLD_OK && pVerb->eVerb!=CQ_GUARD;

@@ -60,11 +60,6 @@
   "required_capabilities attempt_index reclaim_count created_at_ms " \
   "available_at_ms"
 
-/* Due jobs of a set that a claim may leave unpromoted. */
-#define CQ_L_DUE_FEW   64
-/* Jobs that one claim promotes, or fails for their reclaim cap, at most. */
-#define CQ_L_MOST      10000
-
 #define CQ_I64_MIN     (-CQ_I64_MAX-1)
 
 /* Who claims, and for how long. */
@@ -218,7 +213,7 @@ static int cqLaneOffer(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pStmt){
   if( i>=pC->nMax ) return 0;
   if( !sqlite3_column_int(pStmt, 3) ){
     cqLanePick(p, pC, i, &key);
-  }else if( pC->spent.n<CQ_L_MOST ){
+  }else if( pC->spent.n<CQ_DUE_MOST ){
     claimqIdsAdd(p, &pC->spent, key.iJob);
   }
   return 1;
@@ -273,7 +268,7 @@ static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
       nDue++;
     }
     sqlite3_reset(pDue);
-    if( nDue>=CQ_L_DUE_FEW ) claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
+    if( nDue>=CQ_DUE_FEW ) claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
   }
   claimqStmtDone(p, CQ_SQL_LANE_READY, pReady);
   claimqStmtDone(p, CQ_SQL_LANE_DUE, pDue);
@@ -313,7 +308,7 @@ static void cqLaneForget(void *pCtx){
 ** Upkeep: move jobs that have fallen due to the ready ones.
 */
 static void cqLanePromote(CqOp *p, CqLaneClaim *pC){
-  i64 nLeft = CQ_L_MOST;
+  i64 nLeft = CQ_DUE_MOST;
   int i;
   for(i=0; i<pC->late.n && nLeft>0; i++){
     sqlite3_stmt *pStmt = cqLaneStmt(p, pC, CQ_SQL_LANE_PROMOTE);

@@ -75,3 +75,13 @@ CQ_PRIV void claimqLeaseLost(
       }
   }
 }
+
+CQ_PRIV int claimqLeaseVerdict(
+  CqOp *p, const CqVerb *pVerb, const CqHold *pHold, CqText other
+){
+  int eVerdict = claimqHoldVerdict(pHold);
+  if( pVerb->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN ){
+    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
+  }
+  return eVerdict;
+}

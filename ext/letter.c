@@ -34,11 +34,6 @@
 #define CQ_DL_COLS "letter_id source scope ref payload payload_type " \
   "created_at_ms failed_at_ms reason"
 
-/* Due letters a claim may leave unpromoted: scanning so few is cheap. */
-#define CQ_DL_DUE_FEW  64
-/* Due letters that one claim promotes at most, to bound what it costs. */
-#define CQ_DL_DUE_MOST 10000
-
 static const char *const *cqLetterWords(void){
   static const char *const az[] = { "session", "lane", "outbox", 0 };
   return az;
@@ -112,8 +107,8 @@ static void cqLetterTake(CqOp *p, CqLetterClaim *pC, sqlite3_stmt *pRow){
 */
 static int cqLetterDueMany(CqOp *p, const CqLetterClaim *pC){
   int eStmt, bMany;
-  sqlite3_stmt *pStmt = cqLetterStmt(p, pC, cqLetterDue, CQ_DL_DUE_FEW, &eStmt);
-  bMany = claimqStep(p, pStmt) && sqlite3_column_int(pStmt, 0)>=CQ_DL_DUE_FEW;
+  sqlite3_stmt *pStmt = cqLetterStmt(p, pC, cqLetterDue, CQ_DUE_FEW, &eStmt);
+  bMany = claimqStep(p, pStmt) && sqlite3_column_int(pStmt, 0)>=CQ_DUE_FEW;
   claimqStmtDone(p, eStmt, pStmt);
   return bMany;
 }
@@ -150,7 +145,7 @@ static void cqLetterApply(CqOp *p, void *pCtx){
   sqlite3_stmt *pStmt;
   int eStmt;
   if( p->nWrite>1 && !p->bAlone ){
-    pStmt = cqLetterStmt(p, pC, cqLetterPromote, CQ_DL_DUE_MOST, &eStmt);
+    pStmt = cqLetterStmt(p, pC, cqLetterPromote, CQ_DUE_MOST, &eStmt);
     claimqExec(p, eStmt, pStmt);
   }
   pStmt = claimqStmt(p, CQ_SQL_LETTER_STAMP);
@@ -233,10 +228,7 @@ static int cqLetterHold(CqOp *p, CqLetterVerb *pV){
     hold.bHead = 1;
     other = claimqColumnText(p, pStmt, 0);
   }
-  eVerdict = claimqHoldVerdict(&hold);
-  if( pVerb->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN ){
-    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
-  }
+  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
   claimqStmtDone(p, CQ_SQL_LETTER_HEAD, pStmt);
   return eVerdict;
 }

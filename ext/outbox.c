@@ -521,12 +521,7 @@ static int cqOutboxHold(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pPart){
         && claimqTextEq(claimqColumnText(p, pPart, CQ_P_TOKEN), pVerb->token);
     cqOutboxDelivery(pPart, &pV->delivery);
   }
-  eVerdict = claimqHoldVerdict(&hold);
-  if( p->rc==SQLITE_OK
-   && !(pVerb->eVerb==CQ_RELEASE && eVerdict!=CQ_HOLD_TOKEN)
-  ){
-    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
-  }
+  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
   return eVerdict;
 }
 

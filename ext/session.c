@@ -39,11 +39,6 @@
   "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
   "available_at_ms batch_fencing_token"
 
-/* Due rows a claim may leave unpromoted: scanning so few is cheap. */
-#define CQ_S_DUE_FEW   64
-/* Due rows that one claim promotes at most, to bound what it costs. */
-#define CQ_S_DUE_MOST  10000
-
 /**************************************************************************
 ** Candidates
 */
@@ -243,7 +238,7 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
     }
     cqStreamsNext(p, pS, bDue);
   }
-  while( pS->bDue && pS->nDue<CQ_S_DUE_FEW ) cqStreamsNextDue(p, pS);
+  while( pS->bDue && pS->nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, pS);
 }
 
 /*
@@ -282,7 +277,7 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
     cqSessionBad(p, pC, pHead, zBad);
     cqStreamsNext(p, &s, bDue);
   }
-  while( s.bDue && s.nDue<CQ_S_DUE_FEW ) cqStreamsNextDue(p, &s);
+  while( s.bDue && s.nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, &s);
   pC->nDue = s.nDue;
   claimqStmtDone(p, CQ_SQL_SESSION_ANY_READY, pReady);
   claimqStmtDone(p, CQ_SQL_SESSION_ANY_DUE, pDue);
@@ -300,7 +295,7 @@ static void cqSessionLoad(CqOp *p, void *pCtx){
   cqStreamsClose(p, &s);
   if( !pC->bAny ) pC->nDue = s.nDue;
   if( pC->ids.n && !pC->bPeek ){
-    p->nWrite = 1 + (pC->nDue>=CQ_S_DUE_FEW);
+    p->nWrite = 1 + (pC->nDue>=CQ_DUE_FEW);
   }
 }
 
@@ -325,7 +320,7 @@ static void cqSessionApply(CqOp *p, void *pCtx){
     pStmt = claimqStmt(p, ePromote);
     if( !pC->bAny ) claimqBindText(p, pStmt, 1, pC->session);
     claimqBindInt(p, pStmt, 2, claimqNow(p));
-    claimqBindInt(p, pStmt, 3, CQ_S_DUE_MOST);
+    claimqBindInt(p, pStmt, 3, CQ_DUE_MOST);
     claimqExec(p, ePromote, pStmt);
   }
   pStmt = claimqStmt(p, eStmt);
@@ -614,12 +609,7 @@ static int cqSessionHold(CqOp *p, CqSessionVerb *pV){
       }
     }
   }
-  eVerdict = claimqHoldVerdict(&hold);
-  if( p->rc==SQLITE_OK
-   && !(pVerb->eVerb==CQ_RELEASE && eVerdict!=CQ_HOLD_TOKEN)
-  ){
-    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
-  }
+  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
   claimqStmtDone(p, CQ_SQL_SESSION_HEAD, pStmt);
   return eVerdict;
 }
