@@ -57,11 +57,9 @@ WHERE partition_id=?1
 
 -- name: OUTBOX_PROMOTE
 -- Upkeep: partitions of queue ?1 that are free at ?2 take their place in line.
-UPDATE main.claimq_partition SET promoted=1
-WHERE partition_id IN (
-  SELECT partition_id
-  FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-  WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND last_seq>processed_seq)
+UPDATE main.claimq_partition INDEXED BY claimq_partition_by_wait
+SET promoted=1
+WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND last_seq>processed_seq
 
 -- name: OUTBOX_RENEW
 UPDATE main.claimq_partition SET expires_at_ms=?2, promoted=0
