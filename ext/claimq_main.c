@@ -19,10 +19,10 @@ SQLITE_EXTENSION_INIT1
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   switch( i ){
     case 0: return claimqSessionDiscipline();
-    case 1: return claimqContestDiscipline();
-    case 2: return claimqLetterDiscipline();
-    case 3: return claimqOutboxDiscipline();
-    case 4: return claimqLaneDiscipline();
+    case 1: return claimqLaneDiscipline();
+    case 2: return claimqOutboxDiscipline();
+    case 3: return claimqContestDiscipline();
+    case 4: return claimqLetterDiscipline();
   }
   return 0;
 }

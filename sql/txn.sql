@@ -40,7 +40,7 @@ CREATE TABLE x(%s)
 
 -- name: CLAIM_ATTACH
 -- %s: the name of a claim table, twice.
-CREATE VIRTUAL TABLE temp."%s" USING "%s"
+CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
 
 -- name: META_VERSION
 SELECT value FROM main.claimq_meta WHERE name='schema_version'
