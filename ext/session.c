@@ -324,8 +324,12 @@ static void cqSessionApply(CqOp *p, void *pCtx){
     claimqExec(p, ePromote, pStmt);
   }
   pStmt = claimqStmt(p, eStmt);
-  if( pC->ids.n==1 ) claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
-  else claimqBindIds(p, pStmt, 1, &pC->ids);
+  if( pC->ids.n==1 ){
+    claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
+  }else{
+    claimqBindIds(p, pStmt, 1, &pC->ids);
+    claimqBindInt(p, pStmt, 10, pC->ids.a[pC->ids.n-1]);
+  }
   claimqLeaseBind(p, pStmt, 2, &pC->lease);
   claimqBindInt(p, pStmt, 8, pC->ids.n);
   claimqBindInt(p, pStmt, 9, pC->lease.iHead);

@@ -59,8 +59,11 @@ attempts=attempts+(attempts<9223372036854775807), promoted=0
 UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?1
 
 -- name: SESSION_STAMP
+-- The range ?9 .. ?10 from first to last bounds what SQLite looks at if it
+-- thinks, after ANALYZE of a short table, that a scan is cheaper.
 UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}}
 WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+  AND enqueue_seq BETWEEN ?9 AND ?10
 
 -- fragment: SESSION_SOUND
 -- A row that somebody corrupted cannot be written, and would spoil the upkeep.
