@@ -122,11 +122,11 @@ proc fault_trial {fault n prep body check} {
 }
 
 # The place after place n that is tried.  make soak (CLAIMQ_SOAK) tries every
-# one; make test every one of the first twenty and then a random choice, ever
+# one; make test every one of the first dozen and then a random choice, ever
 # sparser, so that many runs see them all.  A failure names its place.
 proc fault_next {n} {
-  if {[info exists ::env(CLAIMQ_SOAK)] || $n < 20} {return [expr {$n+1}]}
-  return [expr {$n + 1 + int(rand()*$n/4)}]
+  if {[info exists ::env(CLAIMQ_SOAK)] || $n < 12} {return [expr {$n+1}]}
+  return [expr {$n + 1 + int(rand()*$n/3)}]
 }
 
 # All trials of one fault, as one test.
