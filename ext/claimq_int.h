@@ -342,6 +342,8 @@ CQ_PRIV void claimqLeaseLost(CqOp*, int eVerdict, CqText claimId, CqText other);
 CQ_PRIV int claimqLeaseVerdict(
   CqOp*, const CqVerb*, const CqHold*, CqText other
 );
+/* Run the task of a verb.  guard only loads: it takes no lock. */
+CQ_PRIV void claimqVerbRun(CqOp*, CqVerb*, const CqTask*, void *pCtx);
 
 /**************************************************************************
 ** Interface to vacuum.c: claimq_vacuum([options]).

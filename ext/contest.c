@@ -280,10 +280,8 @@ static void cqContestVerb(CqOp *p, CqVerb *pVerb){
   if( pVerb->eVerb==CQ_REJECT ){
     claimqFail(p, CQ_BAD_ARGUMENT, "a contest holds no work that could be "
         "rejected: use claimq_release()");
-  }else if( pVerb->eVerb==CQ_GUARD ){
-    cqContestVerbLoad(p, pVerb);
   }else{
-    claimqRun(p, &task, pVerb);
+    claimqVerbRun(p, pVerb, &task, pVerb);
   }
 }
 

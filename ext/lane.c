@@ -664,8 +664,7 @@ static void cqLaneVerbRun(CqOp *p, CqVerb *pVerb){
   CqLaneVerb v;
   v.pVerb = pVerb;
   cqLaneVerbForget(&v);
-  if( pVerb->eVerb==CQ_GUARD ) cqLaneVerbLoad(p, &v);
-  else claimqRun(p, &task, &v);
+  claimqVerbRun(p, pVerb, &task, &v);
 }
 
 /**************************************************************************

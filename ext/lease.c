@@ -85,3 +85,14 @@ CQ_PRIV int claimqLeaseVerdict(
   }
   return eVerdict;
 }
+
+CQ_PRIV void claimqVerbRun(
+  CqOp *p, CqVerb *pVerb, const CqTask *pTask, void *pCtx
+){
+  if( pVerb->eVerb==CQ_GUARD ){
+    pTask->xLoad(p, pCtx);
+    pVerb->iResult = 1;
+  }else{
+    claimqRun(p, pTask, pCtx);
+  }
+}

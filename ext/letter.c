@@ -271,12 +271,7 @@ static void cqLetterVerb(CqOp *p, CqVerb *pVerb){
   CqLetterVerb v;
   memset(&v, 0, sizeof(v));
   v.pVerb = pVerb;
-  if( pVerb->eVerb==CQ_GUARD ){
-    cqLetterHold(p, &v);
-    pVerb->iResult = 1;
-  }else{
-    claimqRun(p, &task, &v);
-  }
+  claimqVerbRun(p, pVerb, &task, &v);
   cqLetterVerbForget(&v);
 }
 

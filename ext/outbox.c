@@ -739,12 +739,7 @@ static void cqOutboxVerbRun(CqOp *p, CqVerb *pVerb){
   CqOutboxVerb v;
   memset(&v, 0, sizeof(v));
   v.pVerb = pVerb;
-  if( pVerb->eVerb==CQ_GUARD ){
-    cqOutboxVerbLoad(p, &v);
-    pVerb->iResult = 1;
-  }else{
-    claimqRun(p, &task, &v);
-  }
+  claimqVerbRun(p, pVerb, &task, &v);
 }
 
 /**************************************************************************

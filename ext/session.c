@@ -726,12 +726,7 @@ static void cqSessionVerbRun(CqOp *p, CqVerb *pVerb){
   memset(&v, 0, sizeof(v));
   claimqRowsInit(&v.batch, 1);
   v.pVerb = pVerb;
-  if( pVerb->eVerb==CQ_GUARD ){
-    cqSessionVerbLoad(p, &v);
-    pVerb->iResult = 1;
-  }else{
-    claimqRun(p, &task, &v);
-  }
+  claimqVerbRun(p, pVerb, &task, &v);
   cqSessionVerbForget(&v);
 }
 
