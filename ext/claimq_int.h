@@ -163,7 +163,6 @@ CQ_PRIV void claimqCellText(CqOp*, CqRows*, CqCell*, CqText);
 CQ_PRIV void claimqCellColumn(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int iCol);
 CQ_PRIV void claimqCellResult(const CqCell*, sqlite3_context*);
 CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
-CQ_PRIV i64 claimqCellGetInt(const CqCell*);          /* 0 unless INTEGER */
 
 /**************************************************************************
 ** Interface to stmt_cache.c: prepared statements and who owns them.

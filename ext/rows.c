@@ -153,7 +153,3 @@ CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   }
   return t;
 }
-
-CQ_PRIV i64 claimqCellGetInt(const CqCell *pCell){
-  return pCell->eType==SQLITE_INTEGER ? pCell->u.i : 0;
-}

@@ -63,6 +63,7 @@ typedef struct CqStreams CqStreams;
 struct CqStreams {
   sqlite3_stmt *pReady, *pDue, *pRow;
   u8 bReady, bDue;                /* The stream stands on a row */
+  u8 bAny;                        /* Of all sessions */
   int nDue;
 };
 
@@ -116,12 +117,24 @@ static int cqSessionParse(
   return *pzBad==0;
 }
 
+/* The statements of the two streams, for one session and for any. */
+static const int cqStreamReady[] = {
+  CQ_SQL_SESSION_READY, CQ_SQL_SESSION_ANY_READY
+};
+static const int cqStreamDue[] = {
+  CQ_SQL_SESSION_DUE, CQ_SQL_SESSION_ANY_DUE
+};
+
+/*
+** Open the streams of a session; of all sessions if session.z==0.
+*/
 static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
   memset(pS, 0, sizeof(*pS));
-  pS->pReady = claimqStmt(p, CQ_SQL_SESSION_READY);
+  pS->bAny = session.z==0;
+  pS->pReady = claimqStmt(p, cqStreamReady[pS->bAny]);
   claimqBindText(p, pS->pReady, 1, session);
   claimqBindInt(p, pS->pReady, 2, claimqNow(p));
-  pS->pDue = claimqStmt(p, CQ_SQL_SESSION_DUE);
+  pS->pDue = claimqStmt(p, cqStreamDue[pS->bAny]);
   claimqBindText(p, pS->pDue, 1, session);
   claimqBindInt(p, pS->pDue, 2, claimqNow(p));
   pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
@@ -131,8 +144,8 @@ static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
 }
 
 static void cqStreamsClose(CqOp *p, CqStreams *pS){
-  claimqStmtDone(p, CQ_SQL_SESSION_READY, pS->pReady);
-  claimqStmtDone(p, CQ_SQL_SESSION_DUE, pS->pDue);
+  claimqStmtDone(p, cqStreamReady[pS->bAny], pS->pReady);
+  claimqStmtDone(p, cqStreamDue[pS->bAny], pS->pDue);
   claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pS->pRow);
 }
 
@@ -158,6 +171,13 @@ static sqlite3_stmt *cqStreamsHead(CqOp *p, CqStreams *pS, int *pbDue){
   sqlite3_reset(pS->pRow);
   claimqBindInt(p, pS->pRow, 1, iDue);
   return claimqStep(p, pS->pRow) ? pS->pRow : 0;
+}
+
+/*
+** Go on counting due rows, until it is clear whether they are many.
+*/
+static void cqStreamsCountDue(CqOp *p, CqStreams *pS){
+  while( pS->bDue && pS->nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, pS);
 }
 
 static void cqStreamsNext(CqOp *p, CqStreams *pS, int bDue){
@@ -238,7 +258,7 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
     }
     cqStreamsNext(p, pS, bDue);
   }
-  while( pS->bDue && pS->nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, pS);
+  cqStreamsCountDue(p, pS);
 }
 
 /*
@@ -246,25 +266,14 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
 ** (or op has an error), else pC->session is set.
 */
 static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
-  sqlite3_stmt *pReady = claimqStmt(p, CQ_SQL_SESSION_ANY_READY);
-  sqlite3_stmt *pDue = claimqStmt(p, CQ_SQL_SESSION_ANY_DUE);
-  sqlite3_stmt *pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
   CqStreams s;
+  CqText any = {0, 0};
   int bDue;
-  memset(&s, 0, sizeof(s));
-  claimqBindInt(p, pReady, 2, claimqNow(p));
-  claimqBindInt(p, pDue, 2, claimqNow(p));
-  s.pReady = pReady;
-  s.pDue = pDue;
-  s.pRow = pRow;
-  s.bReady = (u8)claimqStep(p, pReady);
-  s.bDue = (u8)claimqStep(p, pDue);
-  s.nDue = s.bDue;
-  for(;;){
+  sqlite3_stmt *pHead;
+  cqStreamsOpen(p, &s, any);
+  while( (pHead = cqStreamsHead(p, &s, &bDue))!=0 ){
     CqCand cand;
     const char *zBad;
-    sqlite3_stmt *pHead = cqStreamsHead(p, &s, &bDue);
-    if( pHead==0 ) break;
     if( cqSessionParse(p, pHead, &cand, &zBad) ){
       CqText t = claimqColumnText(p, pHead, CQ_S_SESSION);
       sqlite3_free(pC->zSession);
@@ -277,11 +286,9 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
     cqSessionBad(p, pC, pHead, zBad);
     cqStreamsNext(p, &s, bDue);
   }
-  while( s.bDue && s.nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, &s);
+  cqStreamsCountDue(p, &s);
   pC->nDue = s.nDue;
-  claimqStmtDone(p, CQ_SQL_SESSION_ANY_READY, pReady);
-  claimqStmtDone(p, CQ_SQL_SESSION_ANY_DUE, pDue);
-  claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pRow);
+  cqStreamsClose(p, &s);
   return p->rc==SQLITE_OK && pC->session.z!=0;
 }
 
