@@ -20,6 +20,21 @@
 #include <stddef.h>
 #include <string.h>
 
+/* For conditions that are always or never true, as far as anybody knows, and
+** are looked at all the same (as ALWAYS() and NEVER() in SQLite).  In a build
+** that counts what is reached they are constants, so that the other branch is
+** not there to be missed; with CLAIMQ_DEBUG it is an error to meet it. */
+#if defined(CLAIMQ_COVERAGE_TEST)
+# define CQ_ALWAYS(X) (sizeof(X)!=0)
+# define CQ_NEVER(X)  (sizeof(X)==0)
+#elif !defined(NDEBUG)
+# define CQ_ALWAYS(X) ((X) ? 1 : (assert(0), 0))
+# define CQ_NEVER(X)  ((X) ? (assert(0), 1) : 0)
+#else
+# define CQ_ALWAYS(X) (X)
+# define CQ_NEVER(X)  (X)
+#endif
+
 #ifndef SQLITE_AMALGAMATION
 typedef unsigned char u8;
 typedef unsigned int u32;

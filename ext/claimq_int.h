@@ -60,6 +60,7 @@ struct CqOp {
   u8 bFilter;                     /* Called from xFilter of a claim table */
   u8 bAlone;                      /* No savepoint can be had: one write only */
   int nWrite;                     /* Writes that the loaded task will make */
+  sqlite3_stmt *pGuard;           /* See txn.c; 0 on newer versions */
 };
 
 /* The CODEs of SPEC section 2. */
@@ -195,6 +196,9 @@ CQ_PRIV CqText claimqColumnText(CqOp*, sqlite3_stmt*, int iCol);
 CQ_PRIV i64 claimqExec(CqOp*, int eStmt, sqlite3_stmt*);
 /* Run statement text that is not cached (schema, claim tables in temp). */
 CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
+/* How much it has worked so far: VM steps, and rows of full scans. */
+CQ_PRIV int claimqStmtSteps(sqlite3_stmt*);
+CQ_PRIV int claimqStmtScanned(sqlite3_stmt*);
 
 /**************************************************************************
 ** Interface to id_list.c: claimq_ids(?), the rows of a bound CqIds.
@@ -211,10 +215,16 @@ struct CqTask {
   void (*xLoad)(CqOp*, void *pCtx);
   /* Write.  Nothing may fail after the last write. */
   void (*xApply)(CqOp*, void *pCtx);
-  /* Forget what was loaded: xLoad will be called again.  May be 0. */
+  /* Forget what was loaded: xLoad will be called again.  May be 0; always is
+  ** for claim tables, whose statement starts over instead. */
   void (*xForget)(void *pCtx);
 };
 CQ_PRIV void claimqRun(CqOp*, const CqTask*, void *pCtx);
+/* Around what makes indexes inside a savepoint: then a fault can be undone. */
+CQ_PRIV sqlite3_stmt *claimqTxnGuard(CqOp*);
+CQ_PRIV void claimqTxnUnguard(CqOp*, sqlite3_stmt*);
+/* In an xApply of several writes: run CREATE INDEX eStmt, if it is allowed. */
+CQ_PRIV void claimqMakeIndex(CqOp*, int eStmt);
 /* nested_write if op.bAlone: called first by an xApply of several writes. */
 CQ_PRIV void claimqNeedScope(CqOp*, const char *zWhat);
 
@@ -223,7 +233,7 @@ CQ_PRIV void claimqNeedScope(CqOp*, const char *zWhat);
 */
 CQ_PRIV void claimqSchemaInit(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
-CQ_PRIV void claimqSchemaDiagnose(CqOp*);
+CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 CQ_PRIV void claimqCheckWritable(CqOp*);  /* read_only, if main is */
 
@@ -244,9 +254,15 @@ struct CqTableDef {
 #define CQ_MAX_ARG 12             /* At most so many arguments */
 
 /* Rows that fell due (see sql/schema.sql): so few a claim may leave unpromoted,
-** scanning them is cheap; so many it promotes at most, to bound its cost. */
-#define CQ_DUE_FEW  64
-#define CQ_DUE_MOST 10000
+** scanning them is cheap; so many it promotes at most, to bound its cost.  The
+** way to the first ready row: so many VM steps are few (about 30 rows).  Rows
+** that may be scanned without an index.  A claim of more rows moves them out
+** of the way at once: an idle claim that comes next cannot. */
+#define CQ_DUE_FEW   64
+#define CQ_DUE_MOST  10000
+#define CQ_STEPS_FEW 400
+#define CQ_SCAN_FEW  1000
+#define CQ_STAY_MOST 256
 
 /* The claim's columns, from iFirst on, in every claim table's rows. */
 #define CQ_CLAIM_COLS "claim_id lease_token fencing_token owner_id " \
@@ -343,6 +359,12 @@ CQ_PRIV int claimqLeaseVerdict(
 );
 /* Run the task of a verb.  guard only loads: it takes no lock. */
 CQ_PRIV void claimqVerbRun(CqOp*, CqVerb*, const CqTask*, void *pCtx);
+/* renew and complete, the verbs of nearly every claim, in one statement for
+** the usual case of one row that the claim holds: 1.  0 if it changed nothing:
+** the long way decides, and says why; also if op has an error.  ?1 is the
+** head, ?2 and ?3 claim id and token, ?4 the new expiry or now, ?5 pVal. */
+CQ_PRIV int claimqVerbFast(CqOp*, CqVerb*, int eRenew, int eComplete,
+                           sqlite3_value *pVal);
 
 /**************************************************************************
 ** Interface to vacuum.c: claimq_vacuum([options]).

@@ -44,7 +44,11 @@ static int cqRegister(sqlite3 *db){
   if( rc==SQLITE_OK ) rc = claimqCacheRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
-  if( rc==SQLITE_OK ) claimqVtabAttach(pConn);
+  if( rc==SQLITE_OK && !claimqVtabAttach(pConn) ){
+    /* For an automatic extension sqlite3_open() returns what it finds in
+    ** sqlite3_errcode().  This sets it to SQLITE_OK. */
+    sqlite3_exec(db, "", 0, 0, 0);
+  }
   claimqConnUnref(pConn);
   return rc;
 }

@@ -71,7 +71,7 @@ static void cqVerbOptions(
   int nVal, sqlite3_value **apVal, CqVal *aOpt
 ){
   CqArgDef aDef[CQ_MAX_OPT];
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
   memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
   if( pD->nOpt ){
@@ -175,7 +175,7 @@ static void cqCancelFunc(
   int eKey = sqlite3_value_type(apVal[0]);
   int bInt = eKey==SQLITE_INTEGER || eKey==SQLITE_FLOAT;
   const CqDiscipline *pD;
-  const char *zResult = 0;
+  const char *zResult = "missing";
   CqVal key, aOpt[2];
   int i;
   claimqRead(p, bInt ? &job : &batch, apVal[0], &key);
@@ -187,7 +187,6 @@ static void cqCancelFunc(
     }
   }
   if( p->rc==SQLITE_OK ){
-    if( zResult==0 ) zResult = "missing";
     sqlite3_result_text(pCtx, zResult, -1, SQLITE_STATIC);
   }
 }

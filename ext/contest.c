@@ -179,10 +179,6 @@ static void cqContestLoad(CqOp *p, void *pCtx){
   claimqStmtDone(p, CQ_SQL_CONTEST_HOLDER, pStmt);
 }
 
-static void cqContestForget(void *pCtx){
-  claimqRowsClear(((CqContest*)pCtx)->pRows);
-}
-
 /*
 ** One write; a trigger advances the counter.
 */
@@ -215,9 +211,9 @@ static const CqArgDef cqContestArg[] = {
 static void cqContestFill(
   CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
 ){
-  static const CqTask task = { cqContestLoad, cqContestApply, cqContestForget };
+  static const CqTask task = { cqContestLoad, cqContestApply, 0 };
   CqContest c;
-  if( nLimit==0 ) return;
+  if( CQ_NEVER(nLimit==0) ) return;   /* SQLite runs nothing for LIMIT 0 */
   memset(&c, 0, sizeof(c));
   c.iKind = aArg[0].i;
   c.label = aArg[1].t;

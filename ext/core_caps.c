@@ -133,7 +133,6 @@ static int cqCapsFind(CqText raw, const CqText *aItem, int n){
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
   CqJson r;
   int e;
-  if( required.z==0 ) return 0;
   claimqJsonInit(&r, required);
   if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return 0;
   while( (e = claimqJsonNext(&r))==CQ_JSON_STRING ){

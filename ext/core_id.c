@@ -52,9 +52,13 @@ CQ_PRIV int claimqUtf8Valid(const char *z, int n){
   int i = 0;
   u32 c;
   while( i<n ){
-    int nByte = claimqUtf8Decode(&z[i], n-i, &c);
-    if( nByte==0 ) return 0;
-    i += nByte;
+    if( (z[i] & 0x80)==0 ){       /* Nearly all: need not be decoded */
+      i++;
+    }else{
+      int nByte = claimqUtf8Decode(&z[i], n-i, &c);
+      if( nByte==0 ) return 0;
+      i += nByte;
+    }
   }
   return 1;
 }

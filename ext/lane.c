@@ -25,9 +25,9 @@
 ** sql/schema.sql) are in no order: all of them are looked at, and promoted if
 ** they are many.
 **
-** What the sets cost: a claim of one job takes about 470 steps of SQLite's
+** What the sets cost: a claim of one job takes about 260 steps of SQLite's
 ** machine, 5 more for each set of the lane and partition if its worker has any
-** capabilities, and 58 more for each set that it satisfies (35 if the set is
+** capabilities, and 69 more for each set that it satisfies (24 if the set is
 ** empty; test/lane_cost.test holds it to that).  5000 sets
 ** were 1 ms when none fitted, 32 ms when all did.  So thousands of sets are
 ** fine, but a set for every job is not: give such jobs lanes or partitions.
@@ -55,6 +55,16 @@
 #define CQ_L_CLAIM    11
 #define CQ_L_ATTEMPTS 12
 #define CQ_L_ACTIVE   13
+#define CQ_L_NEW      14
+
+/* Columns of the fragment LANE_KEY, and what LANE_READY adds. */
+#define CQ_LK_JOB      0
+#define CQ_LK_PRIORITY 1
+#define CQ_LK_CREATED  2
+#define CQ_LK_SPENT    3
+#define CQ_LK_DUE      4
+#define CQ_LK_SET      5
+#define CQ_LK_WAITED   6
 
 #define CQ_L_COLS "job_id lane_id partition_key priority payload " \
   "required_capabilities attempt_index reclaim_count created_at_ms " \
@@ -108,30 +118,42 @@ static void cqCapsRead(CqOp *p, CqText json, CqCaps *pCaps){
 }
 
 /*
-** Write the cells of job iJob from a[0] on as they will be once it is claimed.
+** One more; unless somebody corrupted the row, this is an integer.
 */
-static void cqLaneCells(
-  CqOp *p, CqRows *pRows, CqCell *a, i64 iJob, const CqLaneWorker *pW
+static void cqLaneOneMore(CqCell *pCell){
+  if( pCell->eType==SQLITE_INTEGER ) pCell->u.i = claimqAddSat(pCell->u.i, 1);
+}
+
+/*
+** Write the cells of job iJob from a[0] on as they will be once it is claimed,
+** under *pLease.  Returns 1 if the job is new: nobody holds it, and it stands
+** among the ready ones.
+*/
+static int cqLaneCells(
+  CqOp *p, CqRows *pRows, CqCell *a, i64 iJob, const CqLaneWorker *pW,
+  CqLease *pLease
 ){
   sqlite3_stmt *pRow = claimqStmt(p, CQ_SQL_LANE_BY_ID);
+  int bNew = 0;
   claimqBindInt(p, pRow, 1, iJob);
   if( claimqStep(p, pRow) ){
-    CqLease lease;
     int i;
     for(i=0; i<CQ_L_NCOL; i++) claimqCellColumn(p, pRows, &a[i], pRow, i);
     if( p->rc==SQLITE_OK && sqlite3_column_int(pRow, CQ_L_ACTIVE) ){
-      a[CQ_L_ATTEMPT].u.i++;
-      a[CQ_L_RECLAIMS].u.i++;
+      cqLaneOneMore(&a[CQ_L_ATTEMPT]);
+      cqLaneOneMore(&a[CQ_L_RECLAIMS]);
     }
-    claimqLeaseMake(&lease, "qjc", iJob,
+    bNew = sqlite3_column_int(pRow, CQ_L_NEW);
+    claimqLeaseMake(pLease, "qjc", iJob,
         sqlite3_column_int64(pRow, CQ_L_FENCE),
         claimqColumnText(p, pRow, CQ_L_LANE),
         pW->owner, pW->incarnation, claimqNow(p), pW->iTtl);
-    claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], &lease,
+    claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], pLease,
         claimqColumnText(p, pRow, CQ_L_CLAIM),
         sqlite3_column_int64(pRow, CQ_L_ATTEMPTS));
   }
   claimqStmtDone(p, CQ_SQL_LANE_BY_ID, pRow);
+  return bNew;
 }
 
 /*
@@ -157,12 +179,16 @@ struct CqLaneClaim {
   i64 nMax;
   CqLaneWorker worker;
   CqIds sets;                     /* Sets that the worker satisfies */
-  CqIds late;                     /* Those with many unpromoted jobs */
+  CqIds late;                     /* Those with many that waited and are due */
+  CqIds full;                     /* Those with many held among the ready */
+  i64 nFull;                      /* At most so many in front of a ready one */
   CqJobKey *aPick;                /* The best so far, in order */
   int nPick, nPickAlloc;
   CqIds spent;                    /* Met, and reclaimed too often */
   CqIds ids;                      /* All that will be written */
   CqRows *pRows;                  /* What was picked, for the caller */
+  CqLease lease;                  /* Of the last one */
+  u8 bNew;                        /* All are new (see cqLaneCells()) */
 };
 
 /*
@@ -200,19 +226,20 @@ static void cqLanePick(CqOp *p, CqLaneClaim *pC, int i, const CqJobKey *pKey){
 
 /*
 ** Offer the job of the fragment LANE_KEY that pStmt stands on.  Returns 0 if
-** enough better ones are picked already.  A job that is spent takes nobody's
-** place.
+** there is no room for one that goes after it.  A job that is spent takes
+** nobody's place.
 */
 static int cqLaneOffer(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pStmt){
   CqJobKey key;
   int i;
-  key.iJob = sqlite3_column_int64(pStmt, 0);
-  key.iPriority = sqlite3_column_int64(pStmt, 1);
-  key.iCreated = sqlite3_column_int64(pStmt, 2);
+  key.iJob = sqlite3_column_int64(pStmt, CQ_LK_JOB);
+  key.iPriority = sqlite3_column_int64(pStmt, CQ_LK_PRIORITY);
+  key.iCreated = sqlite3_column_int64(pStmt, CQ_LK_CREATED);
   i = cqLanePlace(pC, &key);
   if( i>=pC->nMax ) return 0;
-  if( !sqlite3_column_int(pStmt, 3) ){
+  if( !sqlite3_column_int(pStmt, CQ_LK_SPENT) ){
     cqLanePick(p, pC, i, &key);
+    return i+1<pC->nMax;
   }else if( pC->spent.n<CQ_DUE_MOST ){
     claimqIdsAdd(p, &pC->spent, key.iJob);
   }
@@ -251,27 +278,63 @@ static sqlite3_stmt *cqLaneStmt(CqOp *p, const CqLaneClaim *pC, int eStmt){
 }
 
 /*
-** Offer all that is ready or due, set by set.
+** Offer the jobs of a set that waited and became due; pStmt stands on the
+** first of them, or before it.  Returns their number.
+*/
+static int cqLaneOfferDue(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pStmt){
+  int n = 0;
+  do{
+    cqLaneOffer(p, pC, pStmt);
+    n++;
+  }while( claimqStep(p, pStmt) );
+  return n;
+}
+
+/*
+** Offer what is ready, as far as needed, and all that is due.  Returns the
+** number of the latter.
+*/
+static int cqLaneOfferSet(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pReady){
+  sqlite3_stmt *pDue;
+  int nDue = 0;
+  do{
+    if( sqlite3_column_int64(pReady, CQ_LK_DUE)>=0 ){
+      return cqLaneOfferDue(p, pC, pReady);
+    }
+    if( !cqLaneOffer(p, pC, pReady) ){
+      if( !sqlite3_column_int(pReady, CQ_LK_WAITED) ) return 0;
+      pDue = cqLaneStmt(p, pC, CQ_SQL_LANE_DUE);
+      claimqBindInt(p, pDue, 3, sqlite3_column_int64(pReady, CQ_LK_SET));
+      if( claimqStep(p, pDue) ) nDue = cqLaneOfferDue(p, pC, pDue);
+      claimqStmtDone(p, CQ_SQL_LANE_DUE, pDue);
+      return nDue;
+    }
+  }while( claimqStep(p, pReady) );
+  return 0;
+}
+
+/*
+** Offer all that is claimable, set by set, and note what upkeep a set needs.
 */
 static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
   sqlite3_stmt *pReady = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
-  sqlite3_stmt *pDue = cqLaneStmt(p, pC, CQ_SQL_LANE_DUE);
   int i;
   for(i=0; i<pC->sets.n && p->rc==SQLITE_OK; i++){
-    int nDue = 0;
+    int nStep = claimqStmtSteps(pReady);
     claimqBindInt(p, pReady, 3, pC->sets.a[i]);
-    while( claimqStep(p, pReady) && cqLaneOffer(p, pC, pReady) ){}
-    sqlite3_reset(pReady);
-    claimqBindInt(p, pDue, 3, pC->sets.a[i]);
-    while( claimqStep(p, pDue) ){
-      cqLaneOffer(p, pC, pDue);
-      nDue++;
+    if( claimqStep(p, pReady) ){
+      nStep = claimqStmtSteps(pReady) - nStep;
+      if( nStep>CQ_STEPS_FEW ){
+        claimqIdsAdd(p, &pC->full, pC->sets.a[i]);
+        if( nStep>pC->nFull ) pC->nFull = nStep;
+      }
+      if( cqLaneOfferSet(p, pC, pReady)>=CQ_DUE_FEW ){
+        claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
+      }
     }
-    sqlite3_reset(pDue);
-    if( nDue>=CQ_DUE_FEW ) claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
+    sqlite3_reset(pReady);
   }
   claimqStmtDone(p, CQ_SQL_LANE_READY, pReady);
-  claimqStmtDone(p, CQ_SQL_LANE_DUE, pDue);
 }
 
 /**************************************************************************
@@ -283,52 +346,67 @@ static void cqLaneLoad(CqOp *p, void *pCtx){
   if( pC->nMax==0 ) return;
   cqLaneSets(p, pC);
   cqLaneChoose(p, pC);
+  pC->bNew = pC->spent.n==0 && pC->nPick<=CQ_STAY_MOST;
   for(i=0; i<pC->nPick && p->rc==SQLITE_OK; i++){
     CqCell *a = claimqRowsAdd(p, pC->pRows);
-    if( a ) cqLaneCells(p, pC->pRows, a, pC->aPick[i].iJob, &pC->worker);
+    if( a ){
+      pC->bNew &= (u8)cqLaneCells(p, pC->pRows, a, pC->aPick[i].iJob,
+                                  &pC->worker, &pC->lease);
+    }
     claimqIdsAdd(p, &pC->ids, pC->aPick[i].iJob);
   }
   for(i=0; i<pC->spent.n; i++) claimqIdsAdd(p, &pC->ids, pC->spent.a[i]);
-  p->nWrite = pC->ids.n ? 1 + (pC->late.n>0) : 0;
+  p->nWrite = pC->ids.n ? 1 + (pC->late.n>0 || pC->full.n>0) : 0;
 }
 
-static void cqLaneForget(void *pCtx){
-  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
-  claimqRowsClear(pC->pRows);
+static void cqLaneFree(CqLaneClaim *pC){
   claimqIdsClear(&pC->sets);
   claimqIdsClear(&pC->late);
+  claimqIdsClear(&pC->full);
   claimqIdsClear(&pC->spent);
   claimqIdsClear(&pC->ids);
   sqlite3_free(pC->aPick);
-  pC->aPick = 0;
-  pC->nPick = pC->nPickAlloc = 0;
+  sqlite3_free(pC->offered.a);
 }
 
 /*
-** Upkeep: move jobs that have fallen due to the ready ones.
+** Upkeep: move jobs of these sets from one place of the index to the other,
+** at most nMost in all.
 */
-static void cqLanePromote(CqOp *p, CqLaneClaim *pC){
-  i64 nLeft = CQ_DUE_MOST;
+static void cqLaneUpkeep(
+  CqOp *p, CqLaneClaim *pC, int eStmt, const CqIds *pSets, i64 nMost
+){
   int i;
-  for(i=0; i<pC->late.n && nLeft>0; i++){
-    sqlite3_stmt *pStmt = cqLaneStmt(p, pC, CQ_SQL_LANE_PROMOTE);
-    claimqBindInt(p, pStmt, 3, pC->late.a[i]);
-    claimqBindInt(p, pStmt, 5, nLeft);
-    nLeft -= claimqExec(p, CQ_SQL_LANE_PROMOTE, pStmt);
+  for(i=0; i<pSets->n && nMost>0; i++){
+    sqlite3_stmt *pStmt = cqLaneStmt(p, pC, eStmt);
+    claimqBindInt(p, pStmt, 3, pSets->a[i]);
+    claimqBindInt(p, pStmt, 5, nMost);
+    nMost -= claimqExec(p, eStmt, pStmt);
   }
 }
 
+/*
+** Stamp the jobs.  The usual ones stay where they are in the index.
+*/
 static void cqLaneApply(CqOp *p, void *pCtx){
   CqLaneClaim *pC = (CqLaneClaim*)pCtx;
-  int bOne = pC->ids.n==1 && pC->spent.n==0;
-  int eStmt = pC->spent.n ? CQ_SQL_LANE_STAMP_MIXED
-            : bOne ? CQ_SQL_LANE_STAMP_ONE : CQ_SQL_LANE_STAMP;
+  int bOne = pC->ids.n==1 && pC->bNew;
+  int eStmt = bOne ? CQ_SQL_LANE_STAMP_NEW
+            : pC->bNew ? CQ_SQL_LANE_STAMP_NEWS
+            : pC->spent.n ? CQ_SQL_LANE_STAMP_MIXED : CQ_SQL_LANE_STAMP;
   sqlite3_stmt *pStmt;
-  if( !p->bAlone ) cqLanePromote(p, pC);
+  if( !p->bAlone ){
+    cqLaneUpkeep(p, pC, CQ_SQL_LANE_PARK, &pC->full, pC->nFull);
+    cqLaneUpkeep(p, pC, CQ_SQL_LANE_PROMOTE, &pC->late, CQ_DUE_MOST);
+  }
   pStmt = claimqStmt(p, eStmt);
-  if( bOne ) claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
-  else claimqBindIds(p, pStmt, 1, &pC->ids);
-  cqLaneBindWorker(p, pStmt, &pC->worker);
+  if( bOne ){
+    claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
+    claimqLeaseBind(p, pStmt, 2, &pC->lease);
+  }else{
+    claimqBindIds(p, pStmt, 1, &pC->ids);
+    cqLaneBindWorker(p, pStmt, &pC->worker);
+  }
   claimqExec(p, eStmt, pStmt);
 }
 
@@ -345,9 +423,8 @@ static const CqArgDef cqLaneArg[] = {
 };
 
 static void cqLaneFill(CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows){
-  static const CqTask task = { cqLaneLoad, cqLaneApply, cqLaneForget };
+  static const CqTask task = { cqLaneLoad, cqLaneApply, 0 };
   CqLaneClaim c;
-  CqRows rows;
   memset(&c, 0, sizeof(c));
   c.lane = aArg[0].t;
   c.worker.owner = aArg[1].t;
@@ -358,10 +435,7 @@ static void cqLaneFill(CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows){
   c.pRows = pRows;
   cqCapsRead(p, aArg[5].t, &c.offered);
   claimqRun(p, &task, &c);
-  claimqRowsInit(&rows, 0);       /* The caller keeps the rows */
-  c.pRows = &rows;
-  cqLaneForget(&c);
-  sqlite3_free(c.offered.a);
+  cqLaneFree(&c);
 }
 
 /**************************************************************************
@@ -638,10 +712,10 @@ static void cqLaneVerbApply(CqOp *p, void *pCtx){
   claimqBindInt(p, pStmt, 1, pVerb->iHead);
   claimqBindInt(p, pStmt, 2, pVerb->eVerb==CQ_RENEW ? pVerb->iResult
                                                     : claimqNow(p));
+  if( CQ_NEVER(eStmt==CQ_SQL_LANE_COMPLETE) ){    /* claimqVerbFast() did it */
+    claimqBindValue(p, pStmt, 3, pVerb->aOpt[CQ_LV_RESULT].pVal);
+  }
   switch( eStmt ){
-    case CQ_SQL_LANE_COMPLETE:
-      claimqBindValue(p, pStmt, 3, pVerb->aOpt[CQ_LV_RESULT].pVal);
-      break;
     case CQ_SQL_LANE_RELEASE:
       if( pV->iBack>=0 ) claimqBindInt(p, pStmt, 3, pV->iBack);
       break;
@@ -662,6 +736,11 @@ static void cqLaneVerbRun(CqOp *p, CqVerb *pVerb){
     cqLaneVerbLoad, cqLaneVerbApply, cqLaneVerbForget
   };
   CqLaneVerb v;
+  if( claimqVerbFast(p, pVerb, CQ_SQL_LANE_RENEW_FAST,
+                     CQ_SQL_LANE_COMPLETE_FAST, pVerb->aOpt[CQ_LV_RESULT].pVal)
+  ){
+    return;
+  }
   v.pVerb = pVerb;
   cqLaneVerbForget(&v);
   claimqVerbRun(p, pVerb, &task, &v);
@@ -945,7 +1024,8 @@ static void cqReclaimLoad(CqOp *p, void *pCtx){
   if( p->rc ) return;
   claimqCellText(p, pR->pRows, &a[0], claimqStr(zOutcome));
   if( p->nWrite && pR->eStmt==CQ_SQL_LANE_RECLAIM ){
-    cqLaneCells(p, pR->pRows, &a[1], pR->iJob, &pR->worker);
+    CqLease lease;
+    cqLaneCells(p, pR->pRows, &a[1], pR->iJob, &pR->worker, &lease);
   }
 }
 
@@ -962,18 +1042,12 @@ static void cqReclaimApply(CqOp *p, void *pCtx){
   claimqExec(p, pR->eStmt, pStmt);
 }
 
-static void cqReclaimForget(void *pCtx){
-  claimqRowsClear(((CqReclaim*)pCtx)->pRows);
-}
-
 static void cqReclaimFill(
   CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
 ){
-  static const CqTask task = {
-    cqReclaimLoad, cqReclaimApply, cqReclaimForget
-  };
+  static const CqTask task = { cqReclaimLoad, cqReclaimApply, 0 };
   CqReclaim r;
-  if( nLimit==0 ) return;
+  if( CQ_NEVER(nLimit==0) ) return;   /* SQLite runs nothing for LIMIT 0 */
   memset(&r, 0, sizeof(r));
   r.iJob = aArg[0].i;
   r.worker.owner = aArg[1].t;

@@ -96,3 +96,23 @@ CQ_PRIV void claimqVerbRun(
     claimqRun(p, pTask, pCtx);
   }
 }
+
+CQ_PRIV int claimqVerbFast(
+  CqOp *p, CqVerb *pVerb, int eRenew, int eComplete, sqlite3_value *pVal
+){
+  int eStmt = pVerb->eVerb==CQ_RENEW ? eRenew : eComplete;
+  sqlite3_stmt *pStmt;
+  if( pVerb->eVerb!=CQ_RENEW && pVerb->eVerb!=CQ_COMPLETE ) return 0;
+  pVerb->iResult = pVerb->eVerb==CQ_COMPLETE ? 1
+                 : claimqAddSat(claimqNow(p), pVerb->iTtl);
+  pStmt = claimqStmt(p, eStmt);
+  claimqBindInt(p, pStmt, 1, pVerb->iHead);
+  claimqBindText(p, pStmt, 2, pVerb->claimId);
+  claimqBindText(p, pStmt, 3, pVerb->token);
+  if( pStmt && sqlite3_bind_parameter_count(pStmt)>3 ){
+    claimqBindInt(p, pStmt, 4, pVerb->eVerb==CQ_COMPLETE ? claimqNow(p)
+                                                         : pVerb->iResult);
+  }
+  claimqBindValue(p, pStmt, 5, pVal);
+  return claimqExec(p, eStmt, pStmt)>0;
+}

@@ -130,12 +130,6 @@ static void cqLetterLoad(CqOp *p, void *pCtx){
   if( pC->ids.n ) p->nWrite = 1 + cqLetterDueMany(p, pC);
 }
 
-static void cqLetterForget(void *pCtx){
-  CqLetterClaim *pC = (CqLetterClaim*)pCtx;
-  claimqRowsClear(pC->pRows);
-  claimqIdsClear(&pC->ids);
-}
-
 /*
 ** Stamp the letters.  Promoting is upkeep, left out where only one write can
 ** be had.
@@ -170,7 +164,7 @@ static const CqArgDef cqLetterArg[] = {
 static void cqLetterFill(
   CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
 ){
-  static const CqTask task = { cqLetterLoad, cqLetterApply, cqLetterForget };
+  static const CqTask task = { cqLetterLoad, cqLetterApply, 0 };
   CqLetterClaim c;
   memset(&c, 0, sizeof(c));
   if( aArg[0].bGiven ) c.source = aArg[0].t;

@@ -414,10 +414,6 @@ static void cqOutboxLoad(CqOp *p, void *pCtx){
   if( pC->pRows->nRow>0 ) p->nWrite = 1 + (pC->nDue>=CQ_P_DUE_FEW);
 }
 
-static void cqOutboxClaimForget(void *pCtx){
-  claimqRowsClear(((CqOutboxClaim*)pCtx)->pRows);
-}
-
 /*
 ** Stamp the partition.  If many partitions have become free meanwhile, put
 ** them in line first: upkeep, left out where only one write can be had.
@@ -452,9 +448,7 @@ static const CqArgDef cqOutboxArg[] = {
 static void cqOutboxFill(
   CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
 ){
-  static const CqTask task = {
-    cqOutboxLoad, cqOutboxApply, cqOutboxClaimForget
-  };
+  static const CqTask task = { cqOutboxLoad, cqOutboxApply, 0 };
   CqOutboxClaim c;
   memset(&c, 0, sizeof(c));
   c.queue = aArg[0].t;

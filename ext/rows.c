@@ -103,19 +103,20 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
 CQ_PRIV void claimqCellColumn(
   CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_stmt *pStmt, int iCol
 ){
-  int eType = sqlite3_column_type(pStmt, iCol);
+  sqlite3_value *pVal = sqlite3_column_value(pStmt, iCol);
+  int eType = sqlite3_value_type(pVal);
   const void *z;
   if( pOp->rc ) return;
   if( eType==SQLITE_INTEGER ){
-    claimqCellInt(pCell, sqlite3_column_int64(pStmt, iCol));
+    claimqCellInt(pCell, sqlite3_value_int64(pVal));
   }else if( eType==SQLITE_FLOAT ){
     pCell->eType = SQLITE_FLOAT;
-    pCell->u.r = sqlite3_column_double(pStmt, iCol);
+    pCell->u.r = sqlite3_value_double(pVal);
   }else if( eType!=SQLITE_NULL ){
     int n;
-    z = eType==SQLITE_TEXT ? (const void*)sqlite3_column_text(pStmt, iCol)
-                           : sqlite3_column_blob(pStmt, iCol);
-    n = sqlite3_column_bytes(pStmt, iCol);
+    z = eType==SQLITE_TEXT ? (const void*)sqlite3_value_text(pVal)
+                           : sqlite3_value_blob(pVal);
+    n = sqlite3_value_bytes(pVal);
     if( z==0 && (n>0 || eType==SQLITE_TEXT) ) pOp->rc = SQLITE_NOMEM;
     else cqCellBytes(pOp, p, pCell, eType, z, n);
   }

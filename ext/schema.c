@@ -57,11 +57,16 @@ static i64 cqSchemaVersion(CqOp *p){
 
 /*
 ** The first of our objects that is there (bThere) or missing (!bThere), 0 if
-** there is none.
+** there is none.  Views and triggers do not count as being there: views and
+** theirs stay behind when somebody drops all the tables.
 */
 static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    const char *zType = claimqSchema[i].zType;
+    if( bThere && (strcmp(zType, "view")==0 || strcmp(zType, "trigger")==0) ){
+      continue;
+    }
     if( cqSchemaHas(p, claimqSchema[i].zName)==bThere ){
       return p->rc ? 0 : claimqSchema[i].zName;
     }
@@ -101,10 +106,44 @@ CQ_PRIV void claimqSchemaCheck(CqOp *p){
 }
 
 /*
-** A statement failed with SQLITE_ERROR.  If the tables are there and complete,
-** the fault is elsewhere and SQLite's own message will do.
+** A foreign table under one of our names shows when a statement of ours does
+** not fit it: schema_mismatch.
 */
-CQ_PRIV void claimqSchemaDiagnose(CqOp *p){
+static void cqSchemaFits(CqOp *p, const char *zSql){
+  sqlite3_stmt *pStmt = 0;
+  int rc;
+  if( p->rc ) return;
+  rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
+  sqlite3_finalize(pStmt);
+  if( rc==SQLITE_ERROR ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH,
+        "a table of claimq's name is not claimq's: %s", sqlite3_errmsg(p->db));
+  }
+  claimqFailRc(p, rc);
+}
+
+/*
+** The same for all statements.
+*/
+static void cqSchemaProve(CqOp *p){
+  int i;
+  for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
+    const char *zSql = claimqSql[i].zSql;
+    if( strchr(zSql, '%')                    /* A template */
+     || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
+     || i==CQ_SQL_IDS_DECLARE
+    ){
+      continue;
+    }
+    cqSchemaFits(p, zSql);
+  }
+}
+
+/*
+** Statement zSql failed with SQLITE_ERROR.  If the tables are there, complete
+** and ours, the fault is elsewhere and SQLite's own message will do.
+*/
+CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
   char *zMsg = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
   const char *zMissing;
   p->pConn->bChecked = 0;
@@ -114,6 +153,7 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp *p){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "%s is missing: SELECT claimq_init() makes it again", zMissing);
   }
+  cqSchemaFits(p, zSql);
   if( p->rc==SQLITE_OK ){
     p->rc = zMsg ? SQLITE_ERROR : SQLITE_NOMEM;
     p->zErr = zMsg;
@@ -134,33 +174,8 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 */
 
 /*
-** Foreign tables under our names show when our statements do not fit them.
-*/
-static void cqSchemaProve(CqOp *p){
-  int i;
-  for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
-    sqlite3_stmt *pStmt = 0;
-    const char *zSql = claimqSql[i].zSql;
-    int rc;
-    if( strchr(zSql, '%')                    /* A template */
-     || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
-     || i==CQ_SQL_IDS_DECLARE
-    ){
-      continue;
-    }
-    rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
-    sqlite3_finalize(pStmt);
-    if( rc==SQLITE_ERROR ){
-      claimqFail(p, CQ_SCHEMA_MISMATCH,
-          "a table of claimq's name is not claimq's: %s",
-          sqlite3_errmsg(p->db));
-    }
-    claimqFailRc(p, rc);
-  }
-}
-
-/*
-** What is missing.  A version is written only with a new claimq_meta.
+** What is missing.  A version is written only with a new claimq_meta.  If there
+** is all, is it ours?  (Some milliseconds, once in the life of a worker.)
 */
 static void cqSchemaLoad(CqOp *p, void *pCtx){
   i64 iVersion = cqSchemaVersion(p);
@@ -171,6 +186,7 @@ static void cqSchemaLoad(CqOp *p, void *pCtx){
     cqSchemaVerdict(p, iVersion);
   }
   if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) p->nWrite = 2;
+  else cqSchemaProve(p);
 }
 
 /*
@@ -190,17 +206,22 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
 
 static void cqSchemaApply(CqOp *p, void *pCtx){
   int bFresh = !cqSchemaHas(p, "claimq_meta");
+  sqlite3_stmt *pGuard = 0;
   int i;
   (void)pCtx;
   claimqNeedScope(p, "claimq_init()");
   for(i=0; i<CQ_NSCHEMA; i++){
     const CqSchemaObj *pObj = &claimqSchema[i];
     int bData = strcmp(pObj->zType, "insert")==0;
+    if( pGuard==0 && strcmp(pObj->zType, "index")==0 ){
+      pGuard = claimqTxnGuard(p);
+    }
     if( bData ? bFresh : !cqSchemaHas(p, pObj->zName) ){
       cqSchemaCreate(p, pObj);
     }
   }
   cqSchemaProve(p);
+  claimqTxnUnguard(p, pGuard);
 }
 
 /*

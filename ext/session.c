@@ -34,6 +34,8 @@
 #define CQ_S_CLAIM    12
 #define CQ_S_ATTEMPTS 13
 #define CQ_S_ERROR    14
+#define CQ_S_DUE      15
+#define CQ_S_WAITED   16
 
 #define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
   "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
@@ -42,6 +44,15 @@
 /**************************************************************************
 ** Candidates
 */
+
+/* What a claim noticed that should be put in order (see sql/schema.sql). */
+typedef struct CqUpkeep CqUpkeep;
+struct CqUpkeep {
+  int nDue;                       /* Waiting rows that are due, up to FEW */
+  i64 iPark;                      /* Many unready rows stand before this one */
+  u8 bScan;                       /* It had to scan the table to see that */
+};
+
 typedef struct CqSessionClaim CqSessionClaim;
 struct CqSessionClaim {
   CqText session;                 /* As given, or zSession */
@@ -55,16 +66,18 @@ struct CqSessionClaim {
   CqLease lease;
   CqIds ids;                      /* Rows taken */
   CqRows *pRows;                  /* The same, for the caller */
-  int nDue;                       /* Unpromoted rows met, counted to FEW */
+  u8 bMove;                       /* They leave their place in the index */
+  CqUpkeep keep;
 };
 
 /* Two streams of candidates, each in the order of enqueue_seq. */
 typedef struct CqStreams CqStreams;
 struct CqStreams {
-  sqlite3_stmt *pReady, *pDue, *pRow;
+  sqlite3_stmt *pReady, *pDue;
+  sqlite3_stmt *pRow;             /* The row of pDue, read when it is needed */
   u8 bReady, bDue;                /* The stream stands on a row */
   u8 bAny;                        /* Of all sessions */
-  int nDue;
+  CqUpkeep keep;                  /* What was met on the way */
 };
 
 /*
@@ -126,32 +139,59 @@ static const int cqStreamDue[] = {
 };
 
 /*
+** Step to the next ready row.
+*/
+static void cqStreamsNextReady(CqOp *p, CqStreams *pS){
+  pS->bReady = claimqStep(p, pS->pReady)
+            && sqlite3_column_int64(pS->pReady, CQ_S_DUE)<0;
+}
+
+static void cqStreamsNextDue(CqOp *p, CqStreams *pS){
+  pS->bDue = (u8)claimqStep(p, pS->pDue);
+  pS->keep.nDue += pS->bDue;
+}
+
+/*
+** Step to the first ready row, and see how far it was.  Returns 1 if there are
+** due rows as well, or may be.
+*/
+static int cqStreamsFirst(CqOp *p, CqStreams *pS){
+  int nStep = claimqStmtSteps(pS->pReady);
+  int nScan = claimqStmtScanned(pS->pReady);
+  if( !claimqStep(p, pS->pReady) ) return pS->bAny;
+  pS->bReady = sqlite3_column_int64(pS->pReady, CQ_S_DUE)<0;
+  if( claimqStmtSteps(pS->pReady)-nStep>CQ_STEPS_FEW ){
+    pS->keep.iPark = pS->bReady ? sqlite3_column_int64(pS->pReady, CQ_S_SEQ)
+                                : CQ_I64_MAX;
+    pS->keep.bScan = claimqStmtScanned(pS->pReady)-nScan>CQ_DUE_FEW;
+  }
+  return sqlite3_column_int(pS->pReady, CQ_S_WAITED);
+}
+
+static sqlite3_stmt *cqStreamsStmt(CqOp *p, int eStmt, CqText session){
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  claimqBindText(p, pStmt, 1, session);
+  claimqBindInt(p, pStmt, 2, claimqNow(p));
+  return pStmt;
+}
+
+/*
 ** Open the streams of a session; of all sessions if session.z==0.
 */
 static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
   memset(pS, 0, sizeof(*pS));
   pS->bAny = session.z==0;
-  pS->pReady = claimqStmt(p, cqStreamReady[pS->bAny]);
-  claimqBindText(p, pS->pReady, 1, session);
-  claimqBindInt(p, pS->pReady, 2, claimqNow(p));
-  pS->pDue = claimqStmt(p, cqStreamDue[pS->bAny]);
-  claimqBindText(p, pS->pDue, 1, session);
-  claimqBindInt(p, pS->pDue, 2, claimqNow(p));
-  pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
-  pS->bReady = (u8)claimqStep(p, pS->pReady);
-  pS->bDue = (u8)claimqStep(p, pS->pDue);
-  pS->nDue = pS->bDue;
+  pS->pReady = cqStreamsStmt(p, cqStreamReady[pS->bAny], session);
+  if( cqStreamsFirst(p, pS) ){
+    pS->pDue = cqStreamsStmt(p, cqStreamDue[pS->bAny], session);
+    cqStreamsNextDue(p, pS);
+  }
 }
 
 static void cqStreamsClose(CqOp *p, CqStreams *pS){
   claimqStmtDone(p, cqStreamReady[pS->bAny], pS->pReady);
   claimqStmtDone(p, cqStreamDue[pS->bAny], pS->pDue);
   claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pS->pRow);
-}
-
-static void cqStreamsNextDue(CqOp *p, CqStreams *pS){
-  pS->bDue = (u8)claimqStep(p, pS->pDue);
-  pS->nDue += pS->bDue;
 }
 
 /*
@@ -168,6 +208,7 @@ static sqlite3_stmt *cqStreamsHead(CqOp *p, CqStreams *pS, int *pbDue){
     return pS->pReady;
   }
   *pbDue = 1;
+  if( pS->pRow==0 ) pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
   sqlite3_reset(pS->pRow);
   claimqBindInt(p, pS->pRow, 1, iDue);
   return claimqStep(p, pS->pRow) ? pS->pRow : 0;
@@ -177,12 +218,12 @@ static sqlite3_stmt *cqStreamsHead(CqOp *p, CqStreams *pS, int *pbDue){
 ** Go on counting due rows, until it is clear whether they are many.
 */
 static void cqStreamsCountDue(CqOp *p, CqStreams *pS){
-  while( pS->bDue && pS->nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, pS);
+  while( pS->bDue && pS->keep.nDue<CQ_DUE_FEW ) cqStreamsNextDue(p, pS);
 }
 
 static void cqStreamsNext(CqOp *p, CqStreams *pS, int bDue){
   if( bDue ) cqStreamsNextDue(p, pS);
-  else pS->bReady = (u8)claimqStep(p, pS->pReady);
+  else cqStreamsNextReady(p, pS);
 }
 
 /**************************************************************************
@@ -252,11 +293,12 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
     if( cqSessionParse(p, pRow, &cand, &zBad) ){
       if( !claimqSelectOffer(&pC->sel, &cand) ) break;
       cqSessionTake(p, pC, pRow);
+      pC->bMove |= (u8)bDue;
     }else{
       if( pC->ids.n ) break;
       cqSessionBad(p, pC, pRow, zBad);
     }
-    cqStreamsNext(p, pS, bDue);
+    if( !pC->sel.bDone || bDue ) cqStreamsNext(p, pS, bDue);
   }
   cqStreamsCountDue(p, pS);
 }
@@ -287,7 +329,7 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
     cqStreamsNext(p, &s, bDue);
   }
   cqStreamsCountDue(p, &s);
-  pC->nDue = s.nDue;
+  pC->keep = s.keep;
   cqStreamsClose(p, &s);
   return p->rc==SQLITE_OK && pC->session.z!=0;
 }
@@ -300,42 +342,63 @@ static void cqSessionLoad(CqOp *p, void *pCtx){
   cqStreamsOpen(p, &s, pC->session);
   cqSessionSelect(p, pC, &s);
   cqStreamsClose(p, &s);
-  if( !pC->bAny ) pC->nDue = s.nDue;
+  if( !pC->bAny ) pC->keep = s.keep;
   if( pC->ids.n && !pC->bPeek ){
-    p->nWrite = 1 + (pC->nDue>=CQ_DUE_FEW);
+    p->nWrite = 1 + (pC->keep.nDue>=CQ_DUE_FEW || pC->keep.iPark);
   }
-}
-
-static void cqSessionForget(void *pCtx){
-  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
-  claimqRowsClear(pC->pRows);
-  claimqIdsClear(&pC->ids);
-  if( pC->bAny ) pC->session.z = 0;
 }
 
 /*
-** Stamp the rows.  If many rows have fallen due, move them to the ready ones
-** first: upkeep, left out where only one write can be had.
+** Move rows from one place of the index to the other.  aStmt: for one session,
+** for any.
+*/
+static void cqSessionUpkeep(CqOp *p, CqSessionClaim *pC, const int *aStmt){
+  int eStmt = aStmt[pC->bAny];
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  if( !pC->bAny ) claimqBindText(p, pStmt, 1, pC->session);
+  claimqBindInt(p, pStmt, 2, claimqNow(p));
+  claimqBindInt(p, pStmt, 3, CQ_DUE_MOST);
+  if( pC->keep.iPark ) claimqBindInt(p, pStmt, 4, pC->keep.iPark);
+  claimqExec(p, eStmt, pStmt);
+}
+
+/*
+** Put the indexes in order, so that the next claim finds its rows at once.
+*/
+static void cqSessionTidy(CqOp *p, CqSessionClaim *pC){
+  static const int aPromote[] = {
+    CQ_SQL_SESSION_PROMOTE, CQ_SQL_SESSION_ANY_PROMOTE
+  };
+  static const int aPark[] = { CQ_SQL_SESSION_PARK, CQ_SQL_SESSION_ANY_PARK };
+  if( pC->keep.bScan ) claimqMakeIndex(p, CQ_SQL_SESSION_MAKE_BY_READY);
+  if( pC->keep.iPark ) cqSessionUpkeep(p, pC, aPark);
+  pC->keep.iPark = 0;
+  if( pC->keep.nDue>=CQ_DUE_FEW ) cqSessionUpkeep(p, pC, aPromote);
+}
+
+/*
+** Stamp the rows.  Those that waited get a new time to wait for, and rows so
+** many that the next claim had to look past them do not stay where they are.
+** Upkeep is left out where only one write can be had.
 */
 static void cqSessionApply(CqOp *p, void *pCtx){
+  static const int aStmt[2][2] = {
+    { CQ_SQL_SESSION_STAMP_ONE, CQ_SQL_SESSION_STAMP },
+    { CQ_SQL_SESSION_MOVE_ONE, CQ_SQL_SESSION_MOVE },
+  };
   CqSessionClaim *pC = (CqSessionClaim*)pCtx;
-  int eStmt = pC->ids.n==1 ? CQ_SQL_SESSION_STAMP_ONE : CQ_SQL_SESSION_STAMP;
+  i64 iLast = pC->ids.a[pC->ids.n-1];
+  int bMove = pC->bMove || pC->ids.n>CQ_STAY_MOST;
+  int eStmt = aStmt[bMove][pC->ids.n>1];
   sqlite3_stmt *pStmt;
-  if( p->nWrite>1 && !p->bAlone ){
-    int ePromote = pC->bAny ? CQ_SQL_SESSION_ANY_PROMOTE
-                            : CQ_SQL_SESSION_PROMOTE;
-    pStmt = claimqStmt(p, ePromote);
-    if( !pC->bAny ) claimqBindText(p, pStmt, 1, pC->session);
-    claimqBindInt(p, pStmt, 2, claimqNow(p));
-    claimqBindInt(p, pStmt, 3, CQ_DUE_MOST);
-    claimqExec(p, ePromote, pStmt);
-  }
+  if( p->nWrite>1 && !p->bAlone ) cqSessionTidy(p, pC);
   pStmt = claimqStmt(p, eStmt);
-  if( pC->ids.n==1 ){
-    claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
-  }else{
+  if( eStmt==CQ_SQL_SESSION_MOVE ){
     claimqBindIds(p, pStmt, 1, &pC->ids);
-    claimqBindInt(p, pStmt, 10, pC->ids.a[pC->ids.n-1]);
+    claimqBindInt(p, pStmt, 10, iLast);
+  }else{
+    claimqBindInt(p, pStmt, 1, iLast);
+    if( pC->ids.n>1 ) claimqBindText(p, pStmt, 10, pC->session);
   }
   claimqLeaseBind(p, pStmt, 2, &pC->lease);
   claimqBindInt(p, pStmt, 8, pC->ids.n);
@@ -343,9 +406,7 @@ static void cqSessionApply(CqOp *p, void *pCtx){
   claimqExec(p, eStmt, pStmt);
 }
 
-static const CqTask cqSessionTask = {
-  cqSessionLoad, cqSessionApply, cqSessionForget
-};
+static const CqTask cqSessionTask = { cqSessionLoad, cqSessionApply, 0 };
 
 static void cqSessionDone(CqSessionClaim *pC){
   claimqIdsClear(&pC->ids);
@@ -515,26 +576,35 @@ typedef struct CqSessionCancel CqSessionCancel;
 struct CqSessionCancel {
   CqText batchId;
   i64 iSeq;
+  u8 bDelete;
+  u8 bScan;                       /* An index is missed */
   const char *zResult;
 };
 
 static void cqSessionCancelLoad(CqOp *p, void *pCtx){
   CqSessionCancel *pC = (CqSessionCancel*)pCtx;
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);
+  int nScan = claimqStmtScanned(pStmt);
   pC->zResult = "missing";
+  pC->bDelete = 0;
   claimqBindText(p, pStmt, 1, pC->batchId);
   claimqBindInt(p, pStmt, 2, claimqNow(p));
   if( claimqStep(p, pStmt) ){
     pC->iSeq = sqlite3_column_int64(pStmt, 0);
-    p->nWrite = sqlite3_column_int(pStmt, 1)==0;
-    pC->zResult = p->nWrite ? "cancelled" : "claimed";
+    pC->bDelete = sqlite3_column_int(pStmt, 1)==0;
+    pC->zResult = pC->bDelete ? "cancelled" : "claimed";
   }
+  pC->bScan = claimqStmtScanned(pStmt)-nScan>CQ_SCAN_FEW;
   claimqStmtDone(p, CQ_SQL_SESSION_BY_BATCH_ID, pStmt);
+  p->nWrite = pC->bScan ? 2 : pC->bDelete;
 }
 
 static void cqSessionCancelApply(CqOp *p, void *pCtx){
   CqSessionCancel *pC = (CqSessionCancel*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_DELETE_ONE);
+  sqlite3_stmt *pStmt;
+  if( pC->bScan && !p->bAlone ) claimqMakeIndex(p, CQ_SQL_SESSION_MAKE_BY_ID);
+  if( !pC->bDelete ) return;
+  pStmt = claimqStmt(p, CQ_SQL_SESSION_DELETE_ONE);
   claimqBindInt(p, pStmt, 1, pC->iSeq);
   claimqExec(p, CQ_SQL_SESSION_DELETE_ONE, pStmt);
 }
@@ -730,6 +800,12 @@ static void cqSessionVerbRun(CqOp *p, CqVerb *pVerb){
     cqSessionVerbLoad, cqSessionVerbApply, cqSessionVerbForget
   };
   CqSessionVerb v;
+  if( !pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven
+   && claimqVerbFast(p, pVerb, CQ_SQL_SESSION_RENEW_FAST,
+                     CQ_SQL_SESSION_COMPLETE_FAST, 0)
+  ){
+    return;
+  }
   memset(&v, 0, sizeof(v));
   claimqRowsInit(&v.batch, 1);
   v.pVerb = pVerb;

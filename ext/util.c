@@ -65,7 +65,7 @@ CQ_PRIV void claimqFailRc(CqOp *p, int rc){
   p->rc = rc;
   if( rc==SQLITE_NOMEM ) return;
   rcExt = sqlite3_extended_errcode(p->db);
-  if( (rcExt & 0xff)!=(rc & 0xff) ) return;
+  if( CQ_NEVER((rcExt & 0xff)!=(rc & 0xff)) ) return;
   p->rc = rcExt;
   p->zErr = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
   if( p->zErr==0 ){
@@ -82,7 +82,7 @@ CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
   if( p->rc==SQLITE_NOMEM ){
     sqlite3_result_error_nomem(pCtx);
   }else{
-    if( p->zErr ) sqlite3_result_error(pCtx, p->zErr, -1);
+    if( CQ_ALWAYS(p->zErr) ) sqlite3_result_error(pCtx, p->zErr, -1);
     sqlite3_result_error_code(pCtx, p->rc);
   }
   claimqOpClear(p);
@@ -118,15 +118,15 @@ CQ_PRIV void *claimqRealloc(CqOp *p, void *pOld, i64 nByte){
 }
 
 /*
-** Milliseconds since 1970 by the clock of main's own VFS.  VFSes older than
-** version 2 tell the time as a Julian day number.
+** Milliseconds since 1970 by the clock of main's own VFS, which every
+** connection has.  VFSes older than version 2 tell the time as a Julian day
+** number.
 */
 static i64 cqClock(sqlite3 *db){
   sqlite3_vfs *pVfs = 0;
   sqlite3_int64 iJulian = 0;
   sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &pVfs);
-  if( pVfs==0 ) pVfs = sqlite3_vfs_find(0);
-  if( pVfs==0 ) return 0;
+  if( CQ_NEVER(pVfs==0) ) return 0;
   if( pVfs->iVersion>=2 && pVfs->xCurrentTimeInt64 ){
     pVfs->xCurrentTimeInt64(pVfs, &iJulian);
   }else{
@@ -163,12 +163,11 @@ CQ_PRIV int claimqTextEq(CqText a, CqText b){
 */
 
 /*
-** Describe a value for an error message: "TEXT 'abc'", "NULL", "BLOB".  The
-** caller frees; 0 on OOM.
+** Describe a value that is not NULL for an error message: "TEXT 'abc'", "5".
+** The caller frees; 0 on OOM.
 */
 static char *cqDescribe(sqlite3_value *pVal){
   switch( sqlite3_value_type(pVal) ){
-    case SQLITE_NULL:    return sqlite3_mprintf("NULL");
     case SQLITE_BLOB:    return sqlite3_mprintf("a BLOB");
     case SQLITE_INTEGER: return sqlite3_mprintf("%lld",
                                   sqlite3_value_int64(pVal));
@@ -185,7 +184,7 @@ static void cqWrong(
   CqOp *p, const CqArgDef *pDef, const char *zWhat, sqlite3_value *pVal
 ){
   char *zGot = cqDescribe(pVal);
-  if( zGot==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
+  if( zGot==0 ) p->rc = SQLITE_NOMEM;
   claimqFail(p, CQ_BAD_ARGUMENT, "%s must be %s, got %s",
              pDef->zName, zWhat, zGot);
   sqlite3_free(zGot);

@@ -27,19 +27,20 @@
 ** A kind of row that goes by its key.  eSelect gives at most ?1 rows of key and
 ** time, the oldest first; those whose time is not after the deadline go.
 ** eDelete removes at most ?2 rows of the list ?1; eFirst, if there is one, runs
-** before and removes at most ?2 of the rows that depend on them.
+** before and removes at most ?2 of the rows that depend on them; eMake, if
+** there is one, makes the index that eSelect misses.
 */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, eFirst;
+  int eSelect, eDelete, eFirst, eMake;
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 static const CqVacuumDef cqVacuumDef[] = {
-  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,  -1, 0 },
-  { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE, -1, 0 },
+  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,  -1, -1, 0 },
+  { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE, -1, -1, 0 },
   { CQ_SQL_VACUUM_JOBS,    CQ_SQL_VACUUM_JOBS_DELETE,
-    CQ_SQL_VACUUM_ATTEMPTS_DELETE, 1 },
-  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,  -1, 1 },
+    CQ_SQL_VACUUM_ATTEMPTS_DELETE, CQ_SQL_VACUUM_MAKE_BY_END, 1 },
+  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,  -1, -1, 1 },
 };
 #define CQ_NVACUUM ((int)(sizeof(cqVacuumDef)/sizeof(cqVacuumDef[0])))
 
@@ -73,17 +74,21 @@ static int cqVacuumWants(
 }
 
 /*
-** Collect the keys of at most nMax rows that go.
+** Collect the keys of at most nMax rows that go.  Returns the number of rows
+** that had to be scanned because an index is missing.
 */
-static void cqVacuumSelect(
+static int cqVacuumSelect(
   CqOp *p, const CqVacuumDef *pDef, i64 iUntil, i64 nMax, CqIds *pIds
 ){
   sqlite3_stmt *pStmt = claimqStmt(p, pDef->eSelect);
+  int nScan = claimqStmtScanned(pStmt);
   claimqBindInt(p, pStmt, 1, nMax);
   while( claimqStep(p, pStmt) && sqlite3_column_int64(pStmt, 1)<=iUntil ){
     claimqIdsAdd(p, pIds, sqlite3_column_int64(pStmt, 0));
   }
+  nScan = claimqStmtScanned(pStmt) - nScan;
   claimqStmtDone(p, pDef->eSelect, pStmt);
+  return nScan;
 }
 
 /*
@@ -107,9 +112,11 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
   memset(&ids, 0, sizeof(ids));
   while( n>0 && pV->nLeft>0 && p->rc==SQLITE_OK ){
     i64 nMax = pV->nLeft<CQ_VACUUM_CHUNK ? pV->nLeft : CQ_VACUUM_CHUNK;
+    int nScan;
     ids.n = 0;
-    cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
+    nScan = cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
     if( ids.n==0 ) break;
+    if( pDef->eMake>=0 && nScan>CQ_SCAN_FEW ) claimqMakeIndex(p, pDef->eMake);
     n = pDef->eFirst>=0 ? cqVacuumDelete(p, pV, pDef->eFirst, &ids) : 0;
     n += cqVacuumDelete(p, pV, pDef->eDelete, &ids);
   }
@@ -117,14 +124,23 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
 }
 
 /*
-** Remove processed messages of the partition that pPart stands on.
+** Remove processed messages of the partition that pPart stands on.  Its cursor
+** must move, or it would be found again for ever: a row that somebody corrupted
+** and a trigger that keeps it from being written are errors.  Where messages
+** are missing it jumps to the next one that is there.
 */
 static void cqVacuumPartition(CqOp *p, CqVacuum *pV, sqlite3_stmt *pPart){
   i64 iId = sqlite3_column_int64(pPart, 0);
   i64 iFrom = sqlite3_column_int64(pPart, 3);
   i64 iTo = sqlite3_column_int64(pPart, 4);
+  i64 iFirst = sqlite3_column_int64(pPart, 5);
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_VACUUM_MESSAGES);
   i64 n;
+  if( iTo<=iFrom ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_partition has a bad "
+               "processed_seq: repair or delete it", iId);
+  }
+  iFrom = iFirst>iFrom && iFirst<=iTo ? iFirst-1 : iTo;
   if( iFrom<0 ) iFrom = 0;
   if( iTo-iFrom>pV->nLeft ) iTo = iFrom + pV->nLeft;
   claimqBindText(p, pStmt, 1, claimqColumnText(p, pPart, 1));
@@ -138,7 +154,10 @@ static void cqVacuumPartition(CqOp *p, CqVacuum *pV, sqlite3_stmt *pPart){
   pStmt = claimqStmt(p, CQ_SQL_VACUUM_CURSOR);
   claimqBindInt(p, pStmt, 1, iId);
   claimqBindInt(p, pStmt, 2, iTo);
-  claimqExec(p, CQ_SQL_VACUUM_CURSOR, pStmt);
+  if( claimqExec(p, CQ_SQL_VACUUM_CURSOR, pStmt)==0 ){
+    claimqFail(p, CQ_CONFLICT,
+               "a trigger on claimq_partition left the row out");
+  }
 }
 
 static void cqVacuumMessages(CqOp *p, CqVacuum *pV){
@@ -182,17 +201,13 @@ static void cqVacuumApply(CqOp *p, void *pCtx){
   for(i=0; i<CQ_NVACUUM; i++) cqVacuumRows(p, pV, &cqVacuumDef[i]);
 }
 
-static void cqVacuumForget(void *pCtx){
-  (void)pCtx;
-}
-
 /*
 ** claimq_vacuum([option, value]...) -> rows removed
 */
 CQ_PRIV void claimqVacuumFunc(
   CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
 ){
-  static const CqTask task = { cqVacuumLoad, cqVacuumApply, cqVacuumForget };
+  static const CqTask task = { cqVacuumLoad, cqVacuumApply, 0 };
   CqVacuum v;
   memset(&v, 0, sizeof(v));
   claimqReadOptions(p, cqVacuumOpt, CQ_VAC_N, 0, nVal, apVal, v.aOpt);

@@ -5,7 +5,7 @@
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
 ifnull(available_at_ms, created_at_ms), fencing_token, claim_id, attempts,
-state='active'
+state='active', due<0 AND state<>'active'
 
 -- fragment: LANE_FENCE
 -- The fencing token after this one.
@@ -17,46 +17,57 @@ state='active' AND reclaim_count>=max_reclaims
 
 -- fragment: LANE_KEY
 -- What order and reclaim cap are told by.
-job_id, priority, created_at_ms, {{LANE_SPENT}}
+job_id, priority, created_at_ms, {{LANE_SPENT}}, due, cap_id
 
 -- fragment: LANE_NOW
 -- Claimable at ?4: what an index cannot know, because time may go back.
 ifnull(available_at_ms, created_at_ms)<=?4
-AND (state<>'active' OR ifnull(expires_at_ms,0)<=?4)
+AND (state<>'active' OR (reclaim='auto' AND ifnull(expires_at_ms,0)<=?4))
 
 -- name: LANE_SETS
 -- The sets of capabilities in lane ?1, partition ?2.
 SELECT cap_id, required FROM main.claimq_capset
 WHERE lane_id=?1 AND partition_key=?2
 
+-- fragment: LANE_SET
+main.claimq_job INDEXED BY claimq_job_by_due
+WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3
+
 -- name: LANE_READY
--- Ready jobs of lane ?1, partition ?2, set ?3 at time ?4, in order.
-SELECT {{LANE_KEY}} FROM main.claimq_job INDEXED BY claimq_job_by_due
-WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due=-1 AND {{LANE_NOW}}
-ORDER BY priority DESC, created_at_ms, job_id
+-- Jobs of lane ?1, partition ?2, set ?3 that are claimable at ?4: the ready
+-- ones in order, then those that waited and became due, in no order.  The last
+-- column tells on each row whether there are any of the latter.
+SELECT {{LANE_KEY}},
+  EXISTS(SELECT 1 FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4)
+FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
+ORDER BY due, priority DESC, created_at_ms, job_id
 
 -- name: LANE_DUE
--- The same for jobs that became claimable by ?4 and were not promoted yet, in
--- no order.
-SELECT {{LANE_KEY}} FROM main.claimq_job INDEXED BY claimq_job_by_due
-WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due BETWEEN 0 AND ?4
-AND {{LANE_NOW}}
+-- Only those that waited, if not all ready ones need to be seen.
+SELECT {{LANE_KEY}} FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4 AND {{LANE_NOW}}
 
 -- name: LANE_BY_ID
 SELECT {{LANE_ROW}} FROM main.claimq_job WHERE job_id=?1
 
+-- fragment: LANE_NEW_COLS
+-- What every claim writes.
+state, owner_id, incarnation_id, claimed_at_ms, expires_at_ms, fencing_token,
+attempts, claim_id, lease_token
+
+-- fragment: LANE_NEW
+-- The same as claimqLeaseMake() computes, from owner ?2, incarnation ?3, now
+-- ?4, expiry ?5.
+'active', ?2, ?3, ?4, ?5, {{LANE_FENCE}}, attempts+1,
+'qjc:'||job_id||':'||({{LANE_FENCE}}),
+claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4)
+
 -- fragment: LANE_LEASE_COLS
--- What a claim writes.
-state, claim_id, lease_token, owner_id, incarnation_id, claimed_at_ms,
-expires_at_ms, previous_claim_id, promoted, fencing_token, attempts,
-attempt_index, reclaim_count
+-- What the claim of a job writes that waited, or was active: that one is
+-- reclaimed.
+{{LANE_NEW_COLS}}, due, previous_claim_id, attempt_index, reclaim_count
 
 -- fragment: LANE_LEASE
--- The same as claimqLeaseMake() computes, from owner ?2, incarnation ?3, now
--- ?4, expiry ?5.  A job that was active is reclaimed.
-'active', 'qjc:'||job_id||':'||({{LANE_FENCE}}),
-claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4),
-?2, ?3, ?4, ?5, claim_id, 0, {{LANE_FENCE}}, attempts+1,
+{{LANE_NEW}}, iif(reclaim='auto', ?5, NULL), claim_id,
 attempt_index+(state='active'), reclaim_count+(state='active')
 
 -- fragment: LANE_CAP_COLS
@@ -66,13 +77,22 @@ terminal_at_ms
 -- fragment: LANE_CAP
 -- The end of a job that was reclaimed too often, at ?4: LANE_LEASE_COLS, then
 -- LANE_CAP_COLS.
-'failed', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, fencing_token, attempts,
-attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id, lease_token,
-'reclaimed '||reclaim_count||' times, which is the maximum', ?4
+'failed', NULL, NULL, NULL, NULL, fencing_token, attempts, NULL, NULL,
+NULL, NULL, attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id,
+lease_token, 'reclaimed '||reclaim_count||' times, which is the maximum', ?4
 
--- name: LANE_STAMP_ONE
-UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
+-- name: LANE_STAMP_NEW
+-- The usual case: one job that nobody holds, and that stands among the ready
+-- ones.  It stays where it is in the index.
+UPDATE main.claimq_job SET state='active', claim_id=?2, lease_token=?3,
+  owner_id=?4, incarnation_id=?5, claimed_at_ms=?6, expires_at_ms=?7,
+  fencing_token={{LANE_FENCE}}, attempts=attempts+1
 WHERE job_id=?1
+
+-- name: LANE_STAMP_NEWS
+-- Several such jobs.
+UPDATE main.claimq_job SET ({{LANE_NEW_COLS}})=({{LANE_NEW}})
+WHERE job_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LANE_STAMP
 UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
@@ -87,12 +107,22 @@ UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}}, {{LANE_CAP_COLS}})=(
 WHERE job_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LANE_PROMOTE
--- Upkeep: at most ?5 jobs of lane ?1, partition ?2, set ?3 due at ?4.
-UPDATE main.claimq_job SET promoted=1
+-- Upkeep: at most ?5 jobs of lane ?1, partition ?2, set ?3 that are due at ?4
+-- become ready.
+UPDATE main.claimq_job SET due=-1
 WHERE job_id IN (
-  SELECT job_id FROM main.claimq_job INDEXED BY claimq_job_by_due
-  WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3 AND due BETWEEN 0 AND ?4
-  LIMIT ?5)
+  SELECT job_id FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4 LIMIT ?5)
+
+-- name: LANE_PARK
+-- Upkeep: of the first ?5 jobs among the ready ones of lane ?1, partition ?2,
+-- set ?3, those that are not claimable at ?4 go where they are found again.
+UPDATE main.claimq_job SET due=CASE
+    WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
+    WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))
+  END
+WHERE job_id IN (
+  SELECT iif({{LANE_NOW}}, NULL, job_id) FROM {{LANE_SET}} AND due=-1
+  ORDER BY priority DESC, created_at_ms, job_id LIMIT ?5)
 
 -- name: LANE_INSERT
 -- ?3 on: the options of claimq_submit() in their order, ?6 being the time from
@@ -100,9 +130,9 @@ WHERE job_id IN (
 INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
   source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
   backoff_max_ms, max_reclaims, reclaim, partition_key, flow_id, namespace,
-  instance_tag, created_at_ms, state, cap_id)
+  instance_tag, created_at_ms, state, due, cap_id)
 VALUES(?1,?2,?3,?4,?5,?6,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,
-  iif(?6>?18, 'delayed', 'ready'),
+  iif(?6>?18, 'delayed', 'ready'), iif(?6>?18, ?6, -1),
   ifnull((SELECT cap_id FROM main.claimq_capset
           WHERE lane_id=?1 AND partition_key=?14 AND required=?4), 0))
 
@@ -121,27 +151,44 @@ FROM main.claimq_job WHERE job_id=?1
 -- The claim is over, at ?2.
 settled_at_ms=?2, settled_claim_id=claim_id, settled_token=lease_token,
 claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
-claimed_at_ms=NULL, expires_at_ms=NULL, previous_claim_id=NULL, promoted=0
+claimed_at_ms=NULL, expires_at_ms=NULL, previous_claim_id=NULL
+
+-- For claimqVerbFast().
+
+-- fragment: LANE_GOOD
+job_id=?1 AND claim_id=?2 AND lease_token=?3
+
+-- name: LANE_RENEW_FAST
+UPDATE main.claimq_job SET expires_at_ms=?4 WHERE {{LANE_GOOD}} AND due<0
+
+-- name: LANE_COMPLETE_FAST
+UPDATE main.claimq_job SET settled_at_ms=?4, settled_claim_id=?2,
+  settled_token=?3, settled_by='complete', claim_id=NULL, lease_token=NULL,
+  owner_id=NULL, incarnation_id=NULL, claimed_at_ms=NULL, expires_at_ms=NULL,
+  previous_claim_id=NULL, state='completed', due=NULL, terminal_at_ms=?4,
+  result=?5
+WHERE {{LANE_GOOD}}
 
 -- name: LANE_RENEW
-UPDATE main.claimq_job SET expires_at_ms=?2, promoted=0 WHERE job_id=?1
+UPDATE main.claimq_job SET expires_at_ms=?2, due=iif(due>=0, ?2, due)
+WHERE job_id=?1
 
 -- name: LANE_COMPLETE
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='complete',
-  state='completed', terminal_at_ms=?2, result=?3
+  state='completed', due=NULL, terminal_at_ms=?2, result=?3
 WHERE job_id=?1
 
 -- name: LANE_RELEASE
 -- ?3: a later due time, or NULL.
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='release',
-  state=iif(?3>?2, 'delayed', 'ready'),
+  state=iif(?3>?2, 'delayed', 'ready'), due=iif(?3>?2, ?3, -1),
   available_at_ms=ifnull(?3, available_at_ms), attempts=max(0, attempts-1)
 WHERE job_id=?1
 
 -- name: LANE_RETRY
 -- ?3: the reason, ?4: the due time.
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='retry',
-  state='delayed', last_error=?3, available_at_ms=?4,
+  state='delayed', due=?4, last_error=?3, available_at_ms=?4,
   attempt_index=attempt_index+1, retry_count=retry_count+1,
   fencing_token={{LANE_FENCE}}
 WHERE job_id=?1
@@ -149,7 +196,7 @@ WHERE job_id=?1
 -- name: LANE_FAIL
 -- ?3: the reason, ?4: reject, or dead (a retry too many).
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by=?4,
-  state='failed', last_error=?3, terminal_at_ms=?2
+  state='failed', due=NULL, last_error=?3, terminal_at_ms=?2
 WHERE job_id=?1
 
 -- name: LANE_STATE
@@ -162,7 +209,7 @@ FROM main.claimq_job WHERE job_id=?1
 
 -- name: LANE_CANCEL
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='cancel',
-  state='cancelled', terminal_at_ms=?2
+  state='cancelled', due=NULL, terminal_at_ms=?2
 WHERE job_id=?1
 
 -- name: LANE_REVOKE
@@ -170,6 +217,7 @@ WHERE job_id=?1
 -- a grant job waits for the grant, which begins it.
 UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='revoke',
   state=iif(reclaim='auto', 'ready', state),
+  due=iif(reclaim='auto', -1, NULL),
   attempt_index=attempt_index+(reclaim='auto'), fencing_token={{LANE_FENCE}}
 WHERE job_id=?1
 

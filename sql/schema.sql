@@ -23,13 +23,18 @@
 --
 --   Due.  A row is claimable when now >= available_at_ms and its claim, if
 --   any, has expired.  "The first such row by order" is no single range of any
---   index, so rows stand in one of two places of the same index: ready rows at
---   due = -1, in claim order; all others at due = the time they become
---   claimable.  A claim reads the head of the first place and the range
---   0..now of the second, whatever else stands in the table.  Rows that became
---   due are moved to the first place (promoted = 1) when a claim meets many of
---   them; each row pays for this once.  Because time may go backwards,
---   promoted is a hint: ready rows are still checked against the clock.
+--   index, so rows stand in one of two places of the same index: at due = -1
+--   those that are ready, or were when somebody last looked, in claim order;
+--   at due >= 0 those that wait, by the time they become claimable.  A claim
+--   reads the head of the first place and the range 0..now of the second,
+--   whatever else stands in the table.  Moving a row costs a write to each
+--   index, so it is put off, and often saved: a claimed row stays where it is
+--   until it is done, unless claims have to look past many such rows; then
+--   these are moved to the second place.  Rows that became due are moved to
+--   the first when a claim meets many of them.  Each row pays for this once.
+--   So due = -1 is only a hint, and what stands there is checked against the
+--   clock, which may also go backwards.  (Where this is not written out below,
+--   due is computed from the other columns, and promoted = 1 moves a row.)
 --
 --   Times are integer milliseconds since 1970.
 
@@ -64,15 +69,14 @@ CREATE TABLE main.claimq_batch(
   merge_key       TEXT NOT NULL DEFAULT 'never'
                   CHECK(merge_key IN ('never','payload_default')
                         OR (substr(merge_key,1,6)='group:'
-                            AND length(CAST(merge_key AS BLOB))>6)),
-  payload         ANY,
+                            AND merge_key<>'group:')),
   enqueued_at_ms  INTEGER NOT NULL DEFAULT
                   (CAST(round((julianday('now')-2440587.5)*86400000)
                    AS INTEGER)),
   available_at_ms INTEGER,              -- NULL: enqueued_at_ms; by trigger
+  due             INTEGER,              -- its place in the index; by trigger
   fencing_token   INTEGER NOT NULL DEFAULT 0,
   attempts        INTEGER NOT NULL DEFAULT 0,
-  last_error      TEXT,
   claim_id        TEXT,
   lease_token     TEXT,
   owner_id        TEXT,
@@ -81,37 +85,57 @@ CREATE TABLE main.claimq_batch(
   claim_head      INTEGER,
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
+  last_error      TEXT,
   rejected_at_ms  INTEGER,              -- set for a moment by claimq_reject()
-  promoted        INTEGER NOT NULL DEFAULT 0,
-  due             INTEGER AS (
-    CASE WHEN promoted
-           OR (claim_id IS NULL AND ifnull(available_at_ms<=enqueued_at_ms,1))
-         THEN -1
-         ELSE max(0, ifnull(available_at_ms,enqueued_at_ms),
-                     ifnull(expires_at_ms,0))
-    END) VIRTUAL
+  payload         ANY                   -- last: it may be long
 ) STRICT;
 
 CREATE INDEX main.claimq_batch_by_session ON claimq_batch(session_id, due);
-CREATE INDEX main.claimq_batch_by_due ON claimq_batch(due);
 CREATE UNIQUE INDEX main.claimq_batch_by_key
   ON claimq_batch(session_id, source_key) WHERE source_key IS NOT NULL;
 
--- Twelve of the hash's digits are enough to find a batch and keep the index
--- narrow.
-CREATE INDEX main.claimq_batch_by_id ON claimq_batch(substr(batch_id,5,12));
+-- Rows that wait, of all sessions.  The ready ones stand in the table itself
+-- in the right order.
+CREATE INDEX main.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 
 -- Only claims of several rows need it: one row is found by the claim id.
 CREATE INDEX main.claimq_batch_by_claim
   ON claimq_batch(claim_head) WHERE claim_size>1;
 
+-- Two more indexes would be written with every row and are rarely read.  So
+-- they are made when they are first missed (see sql/session.sql):
+-- claimq_batch_by_ready by a claim of any session that had to look past many
+-- rows, claimq_batch_by_id by claimq_cancel() of a batch of many.
+
+-- Rows of a plain INSERT.  The work is done by the trigger of a view, because
+-- a trigger costs what its body would need, also when it has nothing to do:
+-- claimq_enqueue(), which fills in everything, pays for a small one.
+CREATE VIEW main.claimq_batch_fill(enqueue_seq) AS SELECT NULL;
+
 CREATE TRIGGER main.claimq_batch_insert AFTER INSERT ON claimq_batch
-WHEN new.batch_id IS NULL OR new.available_at_ms IS NULL
+WHEN new.batch_id IS NULL OR new.due IS NULL
+BEGIN
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq);
+END;
+
+CREATE TRIGGER main.claimq_batch_fill_insert INSTEAD OF INSERT
+ON claimq_batch_fill
 BEGIN
   UPDATE claimq_batch SET
     batch_id=ifnull(batch_id,
       claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)),
-    available_at_ms=ifnull(available_at_ms, enqueued_at_ms)
+    available_at_ms=ifnull(available_at_ms, enqueued_at_ms),
+    due=iif(claim_id IS NULL AND ifnull(available_at_ms<=enqueued_at_ms, 1),
+      -1, max(0, ifnull(available_at_ms, 0), ifnull(expires_at_ms, 0)))
+  WHERE enqueue_seq=new.enqueue_seq;
+END;
+
+-- A plain UPDATE of available_at_ms moves a row that waits.
+CREATE TRIGGER main.claimq_batch_move AFTER UPDATE OF available_at_ms
+ON claimq_batch WHEN new.due>=0 AND new.due IS old.due
+BEGIN
+  UPDATE claimq_batch SET
+    due=max(0, ifnull(available_at_ms, 0), ifnull(expires_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
@@ -192,7 +216,7 @@ CREATE TABLE main.claimq_message(
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(length(payload_type) BETWEEN 1 AND 1024
-                  AND length(payload_type)=length(CAST(payload_type AS BLOB))
+                  AND instr(payload_type, char(0))=0
                   AND payload_type NOT GLOB '*[^ -~]*'),
   created_at_ms INTEGER NOT NULL DEFAULT
                 (CAST(round((julianday('now')-2440587.5)*86400000)
@@ -293,8 +317,9 @@ CREATE TABLE main.claimq_job(
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
   state           TEXT NOT NULL DEFAULT 'ready'
-                  CHECK(state IN ('ready','delayed','active',
-                                  'completed','failed','cancelled')),
+                  CHECK(state='ready' OR state='delayed' OR state='active'
+                        OR state='completed' OR state='failed'
+                        OR state='cancelled'),
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
   created_at_ms   INTEGER NOT NULL DEFAULT
@@ -313,7 +338,9 @@ CREATE TABLE main.claimq_job(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   previous_claim_id TEXT,               -- the expired claim it displaced
-  promoted        INTEGER NOT NULL DEFAULT 0,
+  -- Its place in the index; by trigger.  NULL: not claimable until something
+  -- happens to it (terminal, or active and waiting for a grant).
+  due             INTEGER,
   max_attempts    INTEGER NOT NULL DEFAULT 20 CHECK(max_attempts>=0),
   backoff_ms      INTEGER NOT NULL DEFAULT 1000 CHECK(backoff_ms>=0),
   backoff_factor  INTEGER NOT NULL DEFAULT 2 CHECK(backoff_factor>=0),
@@ -335,18 +362,7 @@ CREATE TABLE main.claimq_job(
   settled_token   TEXT,
   grant_id        INTEGER,              -- by which it was reclaimed last
   result          ANY,
-  payload         ANY,
-  -- A job that a grant must free is never due while active, a terminal one
-  -- never again.
-  due             INTEGER AS (
-    CASE state
-      WHEN 'ready' THEN -1
-      WHEN 'delayed' THEN
-        iif(promoted, -1, max(0, ifnull(available_at_ms, created_at_ms)))
-      WHEN 'active' THEN
-        iif(reclaim='auto', iif(promoted, -1, max(0, ifnull(expires_at_ms,0))),
-            NULL)
-    END) VIRTUAL
+  payload         ANY
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -357,9 +373,8 @@ CREATE INDEX main.claimq_job_by_due ON claimq_job(
 CREATE UNIQUE INDEX main.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
--- For claimq_vacuum().
-CREATE INDEX main.claimq_job_by_end ON claimq_job(terminal_at_ms)
-  WHERE terminal_at_ms IS NOT NULL;
+-- (claimq_job_by_end, by the time of the end, is made by the first
+-- claimq_vacuum() that looks for old jobs.)
 
 -- One row per attempt.  An attempt that was released is overwritten by the
 -- next claim, which has the same index; no other is.
@@ -371,8 +386,10 @@ CREATE TABLE main.claimq_attempt(
   fencing_token  INTEGER NOT NULL,
   started_at_ms  INTEGER NOT NULL,
   ended_at_ms    INTEGER,
-  outcome        TEXT CHECK(outcome IN ('success','retry','failed','released',
-                   'interrupted_reclaimed','cancelled','revoked')),
+  outcome        TEXT CHECK(outcome='success' OR outcome='retry'
+                   OR outcome='failed' OR outcome='released'
+                   OR outcome='interrupted_reclaimed'
+                   OR outcome='cancelled' OR outcome='revoked'),
   error          TEXT,
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
@@ -387,7 +404,8 @@ CREATE TABLE main.claimq_event(
   partition_key  INTEGER NOT NULL,
   flow_id        TEXT,
   outcome        TEXT NOT NULL
-                 CHECK(outcome IN ('success','failed','cancelled')),
+                 CHECK(outcome='success' OR outcome='failed'
+                       OR outcome='cancelled'),
   namespace      TEXT,
   instance_tag   TEXT,
   occurred_at_ms INTEGER NOT NULL
@@ -417,28 +435,57 @@ CREATE INDEX main.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 -- What a plain INSERT leaves open.  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
+-- As with batches, a view does the work, so that claimq_submit() need not pay.
+CREATE VIEW main.claimq_job_fill(job_id) AS SELECT NULL;
+
 CREATE TRIGGER main.claimq_job_insert AFTER INSERT ON claimq_job
-WHEN new.available_at_ms IS NULL
-  OR (new.state='ready' AND new.available_at_ms>new.created_at_ms)
-  OR (new.cap_id=0 AND new.required_capabilities<>'[]')
+WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
+BEGIN
+  INSERT INTO claimq_job_fill VALUES(new.job_id);
+END;
+
+CREATE TRIGGER main.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
 BEGIN
   INSERT INTO claimq_capset(lane_id, partition_key, required)
-    SELECT new.lane_id, new.partition_key, new.required_capabilities
-    WHERE NOT claimq_capable(new.required_capabilities, '[]')
+    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
+    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
     ON CONFLICT DO NOTHING;
   UPDATE claimq_job SET
     available_at_ms=ifnull(available_at_ms, created_at_ms),
     state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
               state),
+    due=ifnull(due, CASE state
+      WHEN 'ready' THEN iif(available_at_ms>created_at_ms,
+                            max(0, available_at_ms), -1)
+      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, created_at_ms))
+      WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
+                             NULL)
+      END),
     cap_id=ifnull((
       SELECT s.cap_id FROM claimq_capset AS s
-      WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
-        AND s.required=new.required_capabilities), 0)
+      WHERE s.lane_id=claimq_job.lane_id
+        AND s.partition_key=claimq_job.partition_key
+        AND s.required=required_capabilities), 0)
   WHERE job_id=new.job_id;
 END;
 
+-- A plain UPDATE of available_at_ms moves a job that waits.
+CREATE TRIGGER main.claimq_job_move AFTER UPDATE OF available_at_ms
+ON claimq_job
+WHEN new.state='delayed' AND new.due>=0 AND new.due IS old.due
+BEGIN
+  UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
+  WHERE job_id=new.job_id;
+END;
+
+-- Each of the triggers below names a column that is written when it has
+-- something to do, and rarely else: a trigger costs time in every UPDATE that
+-- names its column, also when its WHEN is false.  (And IN with three or more
+-- values costs more than all of the rest: SQLite makes a table of them.)
+
 -- A claim is over: displaced by another (new.claim_id), or settled.
-CREATE TRIGGER main.claimq_job_attempt_end AFTER UPDATE OF claim_id
+CREATE TRIGGER main.claimq_job_attempt_end
+AFTER UPDATE OF settled_at_ms, reclaim_count
 ON claimq_job WHEN old.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
 BEGIN
   UPDATE claimq_attempt SET
@@ -452,13 +499,14 @@ BEGIN
       WHEN 'reclaim_cap' THEN 'interrupted_reclaimed'
       ELSE 'failed'
     END,
-    error=iif(new.claim_id IS NULL AND new.settled_by IN
-                ('retry','dead','reject','reclaim_cap'), new.last_error, NULL)
+    error=iif(new.claim_id IS NULL AND (new.settled_by='retry'
+                OR new.settled_by='dead' OR new.settled_by='reject'
+                OR new.settled_by='reclaim_cap'), new.last_error, NULL)
   WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
 END;
 
 -- A claim begins.
-CREATE TRIGGER main.claimq_job_attempt_begin AFTER UPDATE OF claim_id
+CREATE TRIGGER main.claimq_job_attempt_begin AFTER UPDATE OF attempts
 ON claimq_job WHEN new.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
 BEGIN
   INSERT INTO claimq_attempt(job_id, attempt_index, owner_id, incarnation_id,
@@ -473,9 +521,8 @@ BEGIN
 END;
 
 -- The terminal transition.  A terminal state is never left.
-CREATE TRIGGER main.claimq_job_end AFTER UPDATE OF state ON claimq_job
-WHEN new.state IN ('completed','failed','cancelled')
-  AND old.state NOT IN ('completed','failed','cancelled')
+CREATE TRIGGER main.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
+WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
       namespace, instance_tag, occurred_at_ms)
@@ -489,8 +536,8 @@ END;
 -- again: capabilities (a JSON array), priority, source_key, max_attempts,
 -- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
 -- partition_key, flow_id, namespace, instance_tag.
-CREATE TRIGGER main.claimq_job_fail AFTER UPDATE OF state ON claimq_job
-WHEN new.state='failed' AND old.state NOT IN ('completed','failed','cancelled')
+CREATE TRIGGER main.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
+WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
       failed_at_ms, reason, attempts, origin)
@@ -525,7 +572,8 @@ END;
 
 CREATE TABLE main.claimq_letter(
   letter_id       INTEGER PRIMARY KEY AUTOINCREMENT,
-  source          TEXT NOT NULL CHECK(source IN ('session','lane','outbox')),
+  source          TEXT NOT NULL
+                  CHECK(source='session' OR source='lane' OR source='outbox'),
   scope           TEXT NOT NULL,        -- session, lane, QUEUE/PARTITION
   ref             ANY NOT NULL,         -- batch id, job id, seq
   payload         ANY,
@@ -535,8 +583,8 @@ CREATE TABLE main.claimq_letter(
   reason          TEXT,
   attempts        INTEGER NOT NULL DEFAULT 0,
   status          TEXT NOT NULL DEFAULT 'pending'
-                  CHECK(status IN
-                    ('pending','reprocessing','resolved','discarded')),
+                  CHECK(status='pending' OR status='reprocessing'
+                        OR status='resolved' OR status='discarded'),
   origin          TEXT,                 -- JSON: what claimq_requeue() needs
   requeued_as     ANY,                  -- what claimq_requeue() made of it
   available_at_ms INTEGER,              -- NULL: at once

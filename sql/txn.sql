@@ -13,9 +13,17 @@ ROLLBACK TO claimq
 -- name: TXN_ABANDON
 ROLLBACK
 
+-- name: TXN_PROBE
+-- Does nothing; that SQLite had to prepare it again tells something.
+SELECT 1
+
 -- name: TXN_LOCK
 -- Takes the write lock of main, and nothing else.
 UPDATE main.claimq_meta SET value=value WHERE 0
+
+-- name: TXN_GUARD
+-- Has a row before it reads anything.
+SELECT 1 UNION ALL SELECT 1 FROM temp.sqlite_schema
 
 -- name: INIT_LOCK
 -- The same where none of our tables may be there yet.
@@ -23,6 +31,12 @@ CREATE TABLE main.claimq_init_lock(x)
 
 -- name: INIT_UNLOCK
 DROP TABLE IF EXISTS main.claimq_init_lock
+
+-- name: INIT_GUARD
+-- A write that is under way while indexes are made: see claimqTxnGuard().  OR
+-- FAIL keeps it from having a statement journal.
+UPDATE OR FAIL main.claimq_meta SET value=value WHERE name='schema_version'
+RETURNING 1
 
 -- name: CACHE_OWN
 -- Preparing this connects the table that owns the statement cache.

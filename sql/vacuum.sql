@@ -1,9 +1,13 @@
 -- vacuum.sql: the statements of ext/vacuum.c.
 
 -- name: VACUUM_PARTITION
--- A partition with processed messages that can go.
-SELECT partition_id, queue_name, partition, vacuumed_seq, processed_seq
-FROM main.claimq_partition INDEXED BY claimq_partition_by_done
+-- A partition with processed messages that can go, and the first that is there.
+SELECT partition_id, queue_name, partition, vacuumed_seq, processed_seq, (
+  SELECT m.seq FROM main.claimq_message AS m INDEXED BY claimq_message_by_seq
+  WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+    AND m.seq>p.vacuumed_seq
+  ORDER BY m.seq LIMIT 1)
+FROM main.claimq_partition AS p INDEXED BY claimq_partition_by_done
 WHERE processed_seq>vacuumed_seq LIMIT 1
 
 -- name: VACUUM_MESSAGES
@@ -33,11 +37,16 @@ DELETE FROM main.claimq_grant
 WHERE grant_id IN (SELECT id FROM claimq_ids(?1) LIMIT ?2)
 
 -- name: VACUUM_JOBS
+-- Uses the index that VACUUM_MAKE_BY_END makes when it was first missed.
 SELECT job_id, terminal_at_ms
-FROM main.claimq_job INDEXED BY claimq_job_by_end
+FROM main.claimq_job
 WHERE terminal_at_ms IS NOT NULL
   AND state IN ('completed','failed','cancelled')
 ORDER BY terminal_at_ms LIMIT ?1
+
+-- name: VACUUM_MAKE_BY_END
+CREATE INDEX IF NOT EXISTS main.claimq_job_by_end ON claimq_job(terminal_at_ms)
+WHERE terminal_at_ms IS NOT NULL
 
 -- name: VACUUM_ATTEMPTS_DELETE
 -- Attempts of jobs that go.

@@ -22,7 +22,9 @@
 # make test, there on claimq.so and on the amalgamation), test (make test
 # only), soak (make soak only).
 #
-# A file runs in a private empty directory, so the database is just "test.db".
+# A file runs in a private empty directory, so the database is just "test.db";
+# CLAIMQ_TMP says where (build/tmp).  With CLAIMQ_FIRST set the first failure
+# ends it.
 # The verbs are those of SQLite's own tester.tcl wherever it has one.
 #
 # DATABASES
@@ -47,6 +49,8 @@
 #   execsql SQL ?H?  catchsql SQL ?H?  eqp SQL ?H?   the same, as commands
 #   db_content ?FILE?         all rows of all tables, typed, as one text
 #   skip_test WHAT WHY        prints SKIPPED WHAT: WHY, and is counted
+#   sqlite_since VERSION      1 if this SQLite is that version or newer, for
+#                             what SQLite does in another way before it
 #   finish_test               must be the last command of a file
 #
 # TIME
@@ -136,6 +140,29 @@ set cqtest_so [env_path CQTEST_SO $T(root)/build/cqtest.so]
 load -global $cqtest_so Cqtest
 package require sqlite3
 
+# CLAIMQ_SQLITE says which SQLite this must be (see versions.tcl).  Another one
+# in its place would make the whole run worthless, so it ends here.
+proc check_sqlite {wanted} {
+  sqlite3 ::cq_version :memory:
+  lassign [split $wanted -] number suffix
+  set got [::cq_version one {SELECT sqlite_version()}]
+  foreach option [expr {$suffix eq "debug" ? "DEBUG ENABLE_API_ARMOR" : ""}] {
+    if {![::cq_version one {SELECT sqlite_compileoption_used($option)}]} {
+      append got " without $option"
+    }
+  }
+  ::cq_version close
+  if {$got ne $number} {
+    puts "FAILED: this is SQLite $got, not $wanted\n0 passed, 1 failed"
+    exit 1
+  }
+}
+if {[info exists env(CLAIMQ_SQLITE)]} {check_sqlite $env(CLAIMQ_SQLITE)}
+
+proc sqlite_since {version} {
+  return [expr {[package vcompare [sqlite3 -version] $version] >= 0}]
+}
+
 #--------------------------------------------------------------------------
 # Counting and reporting.  Silent when all is well; VERBOSE=1 shows each test.
 
@@ -154,6 +181,7 @@ proc fail_test {name why} {
   puts "FAILED $name"
   puts "  [string map {\n "\n  "} $why]"
   flush stdout
+  if {[info exists ::env(CLAIMQ_FIRST)]} {exit 1}
 }
 
 proc skip_test {what why} {
@@ -417,7 +445,7 @@ source $T(root)/tcl/faultsim.tcl
 
 # A worker (workers.tcl) shares the directory of the test that started it.
 if {![info exists cq_worker]} {
-  set T(tmp) $T(root)/build/tmp/$T(name)-[pid]
+  set T(tmp) [env_path CLAIMQ_TMP $T(root)/build/tmp]/$T(name)-[pid]
   file mkdir $T(tmp)
   cd $T(tmp)
 }

@@ -33,13 +33,18 @@ static const char *cqTrace(CqText in, char *zOut, int nOut){
   return zOut;
 }
 
-/* 1 if the reader accepts a copy of exactly these bytes. */
-static int cqAccepts(const char *z, int n){
+/* 1 if the reader accepts these bytes. */
+static int cqAcceptsHere(const char *z, int n){
   char zTrace[1000];
-  CqText in = cqTight(z, n);
-  const char *zGot = cqTrace(in, zTrace, sizeof(zTrace));
-  int bOk = zGot[strlen(zGot)-1]=='.';
+  const char *zGot = cqTrace(cqSlice(z, n), zTrace, sizeof(zTrace));
   if( strchr(zGot, '?') ) cqCheck(0, "json %.*s: tokens %s", n, z, zGot);
+  return zGot[strlen(zGot)-1]=='.';
+}
+
+/* 1 if it accepts a copy of exactly these bytes. */
+static int cqAccepts(const char *z, int n){
+  CqText in = cqTight(z, n);
+  int bOk = cqAcceptsHere(in.z, n);
   cqTightFree(in);
   return bOk;
 }
@@ -388,6 +393,12 @@ static void cqTestJsonText(void){
     { "\\ud83d\\udc4", 0, -1 },          { "\\q", 0, -1 }, { "\\", 0, -1 },
     { "\\ud83dXudc4d", 0, -1 },          { "\\ud83d\\q", 0, -1 },
     { "\\u12", 0, -1 },                  { "\\u12g4", 0, -1 },
+    { "\\u1g23", 0, -1 },                { "\\u123g", 0, -1 },
+    { "\\u1/23", 0, -1 },                { "\\u1:23", 0, -1 },
+    { "\\u1@23", 0, -1 },                { "\\u1G23", 0, -1 },
+    { "\\u1`23", 0, -1 },                { "\\u1AfF", "\xe1\xab\xbf", 3 },
+    { "\\ud83d\\udc4d\\ud83dx", 0, -1 }, { "aa\\q", 0, -1 },
+    { "\xc3\xa9", "\xc3\xa9", 2 },
   };
   int i, j;
   for(i=0; i<CQ_COUNT(a); i++){
@@ -408,6 +419,51 @@ static void cqTestJsonText(void){
     }
     free(zOut);
     cqTightFree(raw);
+  }
+}
+
+/* Nothing after the end is looked at: what is cut off would complete it. */
+static void cqTestJsonCut(void){
+  static const char *const azDoc[] = {
+    "\"\"", "\"a\"", "\"\\u0041\"", "\"\\n\"", "[1,2]", "{\"a\":\"b\"}",
+    "true", "null", "-12", "1.5e+3", " [ ] ", "[[],{}]", "{\"a\":{\"b\":[]}}",
+    "0.5", "1E5", "[\"a\",\"b\"]"
+  };
+  static const char zRaw[] = "a\\u0041\\ud83d\\udc4d\\n\\\\";
+  static const char aLen[] = {      /* What k bytes of zRaw unescape to */
+    0, 1, -1, -1, -1, -1, -1, 2, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 6,
+    -1, 7, -1, 8
+  };
+  char zOut[32];
+  int i, k;
+  for(i=0; i<CQ_COUNT(azDoc); i++){
+    for(k=0; k<=(int)strlen(azDoc[i]); k++){
+      cqCheck(cqAcceptsHere(azDoc[i], k)==cqNaiveAccepts(azDoc[i], k),
+              "%d bytes of %s", k, azDoc[i]);
+    }
+  }
+  for(k=0; k<CQ_COUNT(aLen); k++){
+    cqCheck(claimqJsonText(cqSlice(zRaw, k), zOut)==(signed char)aLen[k],
+            "%d bytes of %s", k, zRaw);
+  }
+}
+
+/* Every byte in every place of a short document. */
+static void cqTestJsonBytes(void){
+  static const char *const azDoc[] = {
+    "1", " 1", "1 ", "11", "[]", "[1]", "[ 1]", "[1 ]", "{}", "\"a\"", "true",
+    "{\"a\":1}", "[1,2]", "\"\\n\"", "\"\\u00e9\"", "1.5", "1e5", "-1"
+  };
+  char z[16];
+  int i, j, c;
+  for(i=0; i<CQ_COUNT(azDoc); i++){
+    int n = (int)strlen(azDoc[i]), bOk = 1;
+    for(j=0; j<n; j++) for(c=0; c<256; c++){
+      memcpy(z, azDoc[i], (size_t)n);
+      z[j] = (char)c;
+      if( cqAccepts(z, n)!=cqNaiveAccepts(z, n) ) bOk = 0;
+    }
+    cqCheck(bOk, "every byte in %s", azDoc[i]);
   }
 }
 

@@ -290,11 +290,16 @@ static void cqExplore(const CqWorld *p, int nOwner, int nStep, int nLeft){
   }
 }
 
-static void cqTestHistories(int nOwner, int nRow, int nStep){
+static void cqHistories(int nOwner, int nRow, int nStep){
   CqWorld w;
   int i;
   memset(&w, 0, sizeof(w));
   w.nRow = (u8)nRow;
   for(i=0; i<nRow; i++) w.aRow[i].bThere = 1;
   cqExplore(&w, nOwner, 0, nStep);
+}
+
+static void cqTestHistories(void){
+  cqHistories(2, 2, 6);
+  cqHistories(3, 3, 4);
 }

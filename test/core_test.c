@@ -7,7 +7,9 @@
 **
 ** It links sha256.c, rust_debug.c and the core files alone: that it builds
 ** shows that they need nothing of SQLite.  The argument is the directory of
-** the known answers.  The exit status is 1 if a check failed.
+** the known answers; the name of a file after it (core_json) has the tests of
+** that file run first.  The exit status is 1 if a check failed.  With
+** CLAIMQ_FIRST in the environment the first failure ends it.
 **
 ** Three kinds of proof are used, the strongest that is cheap enough:
 **
@@ -45,6 +47,7 @@ static void cqCheck(int bOk, const char *zFmt, ...){
   vprintf(zFmt, ap);
   va_end(ap);
   printf("\n");
+  if( getenv("CLAIMQ_FIRST") ) exit(1);
 }
 
 /* A failure that leaves nothing to test. */
@@ -432,7 +435,9 @@ static void cqTestClaimId(void){
     "", "q", "qwc", "qwc:", "qwc::", "qwc:1", "qwc:1:", "qwc::1", "qwc:1:2:",
     "qwc:1:2:3", "qwc:01:2", "qwc:1:02", "qwc:+1:2", "qwc:-1:2", "qwc:1:-2",
     "qwc:-0:1", "qwc:1:00", "qwc: 1:2", "qwc:1 :2", "qwc:1:2 ", " qwc:1:2",
-    "qjc:1:2", "QWC:1:2", "qwc1:2", "qwcx:1:2", "qwc:1:2a", "qwc:0x1:2",
+    "qjc:1:2", "QWC:1:2", "qwc1:2", "qwcx:1:2", "qwcx1:2", "qwc11:2",
+    "qwc:1:2a",
+    "qwc:0x1:2",
     "qwc:9223372036854775808:1", "qwc:1:9223372036854775808",
     "qwc:99999999999999999999:1", "qwc:1:18446744073709551617", "qwc:1.0:2"
   };
@@ -731,6 +736,11 @@ static void cqTestSelectMerge(void){
             a[j].z);
     cqTightFree(aCand[0].merge);
     cqTightFree(aCand[1].merge);
+  }
+  for(i=0; i<4; i++){             /* None is no key, not even like none or '' */
+    aCand[0].merge = cqSlice(i&1 ? "" : 0, 0);
+    aCand[1].merge = cqSlice(i&2 ? "" : 0, 0);
+    cqCheck(cqSelected(&ask, aCand, 2)==1+(i==3), "merge of none, %d", i);
   }
   cqCheck(claimqScanLimit(0)==32, "scan limit of 0");
   cqCheck(claimqScanLimit(8)==40, "scan limit of 8");
@@ -1068,45 +1078,52 @@ static void cqTestSelection(const char *zDir){
   cqCheck(nRow>0, "selection.tsv has rows");
 }
 
+#include "core_outbox_test.h"
+#include "core_plan_test.h"
+
 /**************************************************************************
 ** The whole
 */
+typedef struct CqPart CqPart;     /* The tests of one file */
+struct CqPart {
+  const char *zName;
+  void (*axTest[12])(void);
+};
+static const CqPart aPart[] = {
+  { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
+      cqTestShaPieces } },
+  { "core_id", { cqTestUtf8Points, cqTestUtf8Count, cqTestUtf8Four,
+      cqTestUtf8List, cqTestIntText, cqTestAddSat, cqTestClaimId } },
+  { "rust_debug", { cqTestRustAll, cqTestRustList } },
+  { "core_json", { cqTestJsonValid, cqTestJsonInvalid, cqTestJsonDepth,
+      cqTestJsonSkip, cqTestJsonText, cqTestJsonInt, cqTestJsonCut,
+      cqTestJsonBytes, cqTestJsonFuzz, cqTestJsonNoise, cqTestJsonPoints } },
+  { "core_session", { cqTestWords, cqTestMergeKey, cqTestSelectAll,
+      cqTestSelectMerge } },
+  { "core_lease", { cqTestLive, cqTestVerdict, cqTestHistories } },
+  { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
+      cqTestBackoff } },
+  { "core_caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
+  { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
+      cqTestWaits, cqTestProgress } },
+  { "claim_plan", { cqTestPlan } },
+};
+
+static void cqRunPart(const CqPart *p){
+  int i;
+  for(i=0; i<CQ_COUNT(p->axTest) && p->axTest[i]; i++) p->axTest[i]();
+}
+
 int main(int argc, char **argv){
-  if( argc!=2 ) cqFatal("usage: core_test VECTORS", "one directory");
-  cqTestShaNist();
-  cqTestShaLong();
-  cqTestShaLengths();
-  cqTestShaPieces();
-  cqTestUtf8Points();
-  cqTestUtf8Count();
-  cqTestUtf8Four();
-  cqTestUtf8List();
-  cqTestIntText();
-  cqTestAddSat();
-  cqTestClaimId();
-  cqTestRustAll();
-  cqTestRustList();
-  cqTestJsonValid();
-  cqTestJsonInvalid();
-  cqTestJsonDepth();
-  cqTestJsonSkip();
-  cqTestJsonFuzz();
-  cqTestJsonNoise();
-  cqTestJsonPoints();
-  cqTestJsonText();
-  cqTestJsonInt();
-  cqTestWords();
-  cqTestMergeKey();
-  cqTestSelectAll();
-  cqTestSelectMerge();
-  cqTestLive();
-  cqTestVerdict();
-  cqTestHistories(2, 2, 6);
-  cqTestHistories(3, 3, 4);
-  cqTestJobOrder();
-  cqTestCapsCheck();
-  cqTestCapable();
-  cqTestBackoff();
+  int i, iFirst = -1;
+  if( argc<2 ) cqFatal("usage: core_test VECTORS ?FILE?", "one directory");
+  for(i=0; i<CQ_COUNT(aPart) && argc>2; i++){
+    if( strcmp(aPart[i].zName, argv[2])==0 ) iFirst = i;
+  }
+  if( iFirst>=0 ) cqRunPart(&aPart[iFirst]);
+  for(i=0; i<CQ_COUNT(aPart); i++){
+    if( i!=iFirst ) cqRunPart(&aPart[i]);
+  }
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);

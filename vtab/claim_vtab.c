@@ -46,7 +46,9 @@ struct CqVtab {
 
 typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
 struct CqAnswer {
-  CqAnswer *pNext;
+  CqAnswer *pNext;                /* The one before */
+  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
+  CqAnswer **ppSlot;              /* What points here in the tree */
   CqRows rows;
   u32 iHash;                      /* Of apVal */
   char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
@@ -57,6 +59,7 @@ struct CqAnswer {
 struct CqCursor {
   sqlite3_vtab_cursor base;
   CqAnswer *pAnswer;              /* All answers, the latest first */
+  CqAnswer *pRoot;                /* The same as a tree, to find them */
   CqAnswer *pNow;                 /* The one that is being read; or 0 */
   int iRow;
 };
@@ -336,8 +339,20 @@ static void cqAnswerFree(CqAnswer *p){
 static void cqCursorPop(CqCursor *p){
   CqAnswer *pOld = p->pAnswer;
   if( p->pNow==pOld ) p->pNow = 0;
+  assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
+  *pOld->ppSlot = 0;
   p->pAnswer = pOld->pNext;
   cqAnswerFree(pOld);
+}
+
+/*
+** All answers of pFrom become those of p, which has none.
+*/
+static void cqCursorGive(CqCursor *p, CqCursor *pFrom){
+  p->pAnswer = pFrom->pAnswer;
+  p->pRoot = pFrom->pRoot;
+  if( p->pRoot ) p->pRoot->ppSlot = &p->pRoot;
+  pFrom->pAnswer = pFrom->pRoot = 0;
 }
 
 static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
@@ -356,8 +371,7 @@ static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   if( pTab->pFresh==p ){
     pTab->pFresh = 0;
   }else if( pTab->pFresh && pTab->pFresh->pAnswer==0 ){
-    pTab->pFresh->pAnswer = p->pAnswer;      /* p is being replaced by it */
-    p->pAnswer = 0;
+    cqCursorGive(pTab->pFresh, p);           /* p is being replaced by it */
   }
   while( p->pAnswer ) cqCursorPop(p);
   sqlite3_free(p);
@@ -419,17 +433,21 @@ static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
 }
 
 /*
-** The answer to these arguments that is known already, or 0.
+** The place in the tree where the answer to these arguments is, or would be.
+** There may be many answers (a join claims once for each row of another
+** table), so they are not looked through one by one.
 */
-static CqAnswer *cqCursorFind(
-  const CqCursor *p, u32 iHash, const char *zPlan,
-  int nVal, sqlite3_value **apVal
+static CqAnswer **cqCursorSlot(
+  CqCursor *p, u32 iHash, const char *zPlan, int nVal, sqlite3_value **apVal
 ){
-  CqAnswer *pA;
-  for(pA=p->pAnswer; pA; pA=pA->pNext){
-    if( pA->iHash==iHash && cqAnswerFits(pA, zPlan, nVal, apVal) ) break;
+  CqAnswer **pp = &p->pRoot;
+  u32 h = iHash;
+  while( *pp && ((*pp)->iHash!=iHash
+              || !cqAnswerFits(*pp, zPlan, nVal, apVal)) ){
+    pp = &(*pp)->apKid[h & 1];
+    h = (h>>1) | (h<<31);
   }
-  return pA;
+  return pp;
 }
 
 /*
@@ -447,8 +465,10 @@ static CqAnswer *cqCursorBegin(
   if( pNew==0 ) return 0;
   pNew->pNext = p->pAnswer;
   p->pAnswer = pNew;
-  claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
   pNew->iHash = cqArgsHash(nVal, apVal);
+  pNew->ppSlot = cqCursorSlot(p, pNew->iHash, zPlan, nVal, apVal);
+  *pNew->ppSlot = pNew;
+  claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
   memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
   for(i=0; i<nVal && pOp->rc==SQLITE_OK; i++){
     pNew->apVal[i] = sqlite3_value_dup(apVal[i]);
@@ -514,7 +534,7 @@ static int cqVtabFilter(
   (void)idxNum;
   if( pTab->pFresh==p ) pTab->pFresh = 0;
   p->iRow = 0;
-  p->pNow = cqCursorFind(p, cqArgsHash(nVal, apVal), idxStr, nVal, apVal);
+  p->pNow = *cqCursorSlot(p, cqArgsHash(nVal, apVal), idxStr, nVal, apVal);
   if( p->pNow ) return SQLITE_OK;
   if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
   claimqOpInit(&op, pTab->pConn);

@@ -63,9 +63,9 @@ CQ_PRIV void claimqConnUnref(void *pArg){
 /*
 ** A statement failed.  "No such table" is worth a better word.
 */
-static void cqStmtFail(CqOp *p, int rc){
+static void cqStmtFail(CqOp *p, const char *zSql, int rc){
   if( p->rc ) return;
-  if( (rc & 0xff)==SQLITE_ERROR ) claimqSchemaDiagnose(p);
+  if( (rc & 0xff)==SQLITE_ERROR ) claimqSchemaDiagnose(p, zSql);
   claimqFailRc(p, rc);
 }
 
@@ -74,7 +74,7 @@ static sqlite3_stmt *cqPrepare(CqOp *p, int eStmt, unsigned int mFlag){
   int rc;
   if( p->rc ) return 0;
   rc = sqlite3_prepare_v3(p->db, claimqSql[eStmt].zSql, -1, mFlag, &pStmt, 0);
-  if( rc ) cqStmtFail(p, rc);
+  if( rc ) cqStmtFail(p, claimqSql[eStmt].zSql, rc);
   return pStmt;
 }
 
@@ -106,7 +106,7 @@ CQ_PRIV void claimqStmtDone(CqOp *p, int eStmt, sqlite3_stmt *pStmt){
   int rc;
   if( pStmt==0 ) return;
   rc = sqlite3_reset(pStmt);
-  if( rc ) cqStmtFail(p, rc);
+  if( rc ) cqStmtFail(p, sqlite3_sql(pStmt), rc);
   if( pConn->apStmt[eStmt]==0 && pConn->bOwned ){
     sqlite3_clear_bindings(pStmt);
     pConn->apStmt[eStmt] = pStmt;
@@ -147,15 +147,23 @@ CQ_PRIV int claimqStep(CqOp *p, sqlite3_stmt *pStmt){
   if( p->rc ) return 0;
   rc = sqlite3_step(pStmt);
   if( rc==SQLITE_ROW ) return 1;
-  if( rc!=SQLITE_DONE ) cqStmtFail(p, rc);
+  if( rc!=SQLITE_DONE ) cqStmtFail(p, sqlite3_sql(pStmt), rc);
   return 0;
 }
 
+/*
+** Columns are read through sqlite3_column_value(): each call of
+** sqlite3_column_*() locks the connection.  Such a value is safe to look at,
+** because the sqlite3_step() that called claimq holds that lock.
+*/
 CQ_PRIV CqText claimqColumnText(CqOp *p, sqlite3_stmt *pStmt, int iCol){
   CqText t = {0, 0};
-  if( p->rc || sqlite3_column_type(pStmt, iCol)==SQLITE_NULL ) return t;
-  t.z = (const char*)sqlite3_column_text(pStmt, iCol);
-  t.n = sqlite3_column_bytes(pStmt, iCol);
+  sqlite3_value *pVal;
+  if( p->rc ) return t;
+  pVal = sqlite3_column_value(pStmt, iCol);
+  if( sqlite3_value_type(pVal)==SQLITE_NULL ) return t;
+  t.z = (const char*)sqlite3_value_text(pVal);
+  t.n = sqlite3_value_bytes(pVal);
   if( t.z==0 ) p->rc = SQLITE_NOMEM;
   return t;
 }
@@ -180,6 +188,15 @@ CQ_PRIV void claimqExecSql(CqOp *p, const char *zSql){
   while( claimqStep(p, pStmt) ){}
   rc = sqlite3_finalize(pStmt);
   if( rc ) claimqFailRc(p, rc);
+}
+
+CQ_PRIV int claimqStmtSteps(sqlite3_stmt *pStmt){
+  return pStmt ? sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_VM_STEP, 0) : 0;
+}
+
+CQ_PRIV int claimqStmtScanned(sqlite3_stmt *pStmt){
+  return pStmt==0 ? 0
+       : sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_FULLSCAN_STEP, 0);
 }
 
 /**************************************************************************

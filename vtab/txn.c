@@ -53,16 +53,22 @@ static void cqTxnStmt(CqOp *p, int eStmt){
 }
 
 /*
-** Take the write lock of main, waiting if that is possible.  claimq_init()
-** cannot rely on any table being there: it makes one and drops it again.
+** Before SQLite 3.39 every sqlite3_step() is refused once an allocation has
+** failed, until the outermost statement ends: also that of ROLLBACK.  But a
+** statement that is under way and reads then makes SQLite roll back by itself
+** when it is reset.  So one is kept under way.  It reads temp: to have read
+** main would forbid to wait for the lock.
 */
-static void cqTxnLock(CqOp *p){
-  if( p->bInit ){
-    cqTxnStmt(p, CQ_SQL_INIT_LOCK);
-    cqTxnStmt(p, CQ_SQL_INIT_UNLOCK);
-  }else{
-    cqTxnStmt(p, CQ_SQL_TXN_LOCK);
-  }
+static void cqTxnGuard(CqOp *p){
+  if( sqlite3_libversion_number()>=3039000 ) return;
+  p->pGuard = claimqStmt(p, CQ_SQL_TXN_GUARD);
+  claimqStep(p, p->pGuard);
+}
+
+static void cqTxnUnguard(CqOp *p, int bStrike){
+  if( p->pGuard && bStrike ) sqlite3_step(p->pGuard);
+  claimqStmtDone(p, CQ_SQL_TXN_GUARD, p->pGuard);
+  p->pGuard = 0;
 }
 
 /*
@@ -79,6 +85,7 @@ static void cqTxnUndo(CqOp *p, int bWhole){
   claimqOpInit(&undo, p->pConn);
   cqTxnStmt(&undo, CQ_SQL_TXN_ROLLBACK);
   cqTxnStmt(&undo, CQ_SQL_TXN_RELEASE);
+  cqTxnUnguard(p, undo.rc==SQLITE_NOMEM);
   if( undo.rc==SQLITE_INTERRUPT || (bWhole && !sqlite3_get_autocommit(p->db)) ){
     claimqOpReset(&undo);
     cqTxnStmt(&undo, p->bInit ? CQ_SQL_INIT_LOCK : CQ_SQL_TXN_LOCK);
@@ -91,20 +98,86 @@ static void cqTxnUndo(CqOp *p, int bWhole){
 }
 
 /*
-** Have the statements ready that end a savepoint: once it is open, running out
-** of memory must not keep them from being prepared.
+** Have statements prepared anew?  SQLite marks all of a connection as expired
+** at once (an index was made, an authorizer set, ...), and prepares each again
+** when it is next run: so one that does nothing tells it of all.
+*/
+static int cqTxnExpired(CqOp *p){
+  int bNew = p->pConn->apStmt[CQ_SQL_TXN_PROBE]==0;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_TXN_PROBE);
+  claimqStep(p, pStmt);
+  if( pStmt && sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 1) ){
+    bNew = 1;
+  }
+  claimqStmtDone(p, CQ_SQL_TXN_PROBE, pStmt);
+  return bNew;
+}
+
+/*
+** Have the statements ready that end a savepoint: once it is open, neither
+** running out of memory nor an interrupt must keep them from being prepared.
 */
 static void cqTxnReady(CqOp *p){
   const int aStmt[] = {
     CQ_SQL_TXN_RELEASE, CQ_SQL_TXN_ROLLBACK, CQ_SQL_TXN_ABANDON,
     p->bInit ? CQ_SQL_INIT_LOCK : CQ_SQL_TXN_LOCK
   };
+  const int nStmt = (int)(sizeof(aStmt)/sizeof(aStmt[0]));
+  sqlite3_stmt **apStmt = p->pConn->apStmt;
   int i;
-  for(i=0; i<(int)(sizeof(aStmt)/sizeof(aStmt[0])); i++){
-    if( p->pConn->apStmt[aStmt[i]]==0 ){
+  if( p->rc ) return;
+  if( cqTxnExpired(p) ){
+    for(i=0; i<nStmt; i++){
+      sqlite3_finalize(apStmt[aStmt[i]]);
+      apStmt[aStmt[i]] = 0;
+    }
+  }
+  for(i=0; i<nStmt; i++){
+    if( apStmt[aStmt[i]]==0 ){
       claimqStmtDone(p, aStmt[i], claimqStmt(p, aStmt[i]));
     }
   }
+}
+
+/*
+** CREATE INDEX makes all prepared statements expire, and after an interrupt,
+** or when memory ran out inside a statement, SQLite prepares none until the
+** outermost one ends: then nothing could undo the savepoint.  But a *write*
+** that is under way when this happens makes SQLite roll back everything.  So
+** one is kept under way.  Returns it, 0 if op has an error or gets one here.
+*/
+CQ_PRIV sqlite3_stmt *claimqTxnGuard(CqOp *p){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_INIT_GUARD);
+  if( claimqStep(p, pStmt) ) return pStmt;
+  claimqStmtDone(p, CQ_SQL_INIT_GUARD, pStmt);
+  return 0;
+}
+
+/*
+** End the guard, when the statements that end a savepoint are ready again.
+*/
+CQ_PRIV void claimqTxnUnguard(CqOp *p, sqlite3_stmt *pStmt){
+  int rc;
+  cqTxnReady(p);
+  if( pStmt==0 ) return;
+  rc = sqlite3_step(pStmt);
+  if( rc!=SQLITE_DONE ) claimqFailRc(p, rc);
+  claimqStmtDone(p, CQ_SQL_INIT_GUARD, pStmt);
+}
+
+/*
+** Without the index things go on, only slower: an authorizer that forbids to
+** change the schema is no reason to fail.
+*/
+CQ_PRIV void claimqMakeIndex(CqOp *p, int eStmt){
+  int nWrite = p->nWrite;
+  sqlite3_stmt *pGuard = claimqTxnGuard(p);
+  claimqExecSql(p, claimqSql[eStmt].zSql);
+  if( p->rc==SQLITE_AUTH ){
+    claimqOpReset(p);
+    p->nWrite = nWrite;
+  }
+  claimqTxnUnguard(p, pGuard);
 }
 
 /*
@@ -116,14 +189,17 @@ static int cqTxnOpen(CqOp *p){
   int nWrite = p->nWrite;
   cqTxnReady(p);
   if( p->rc ) return 0;
+  cqTxnGuard(p);
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
+    cqTxnUnguard(p, 0);
     claimqOpReset(p);
     p->nWrite = nWrite;
     return 0;
   }
   /* A progress handler may stop the statement after it has done its work. */
   if( p->rc && bAuto && !sqlite3_get_autocommit(p->db) ) cqTxnUndo(p, 1);
+  if( p->rc ) cqTxnUnguard(p, 0);
   return p->rc==SQLITE_OK;
 }
 
@@ -141,6 +217,27 @@ static void cqTxnClose(CqOp *p, int bWhole){
     claimqOpReset(p);
   }
   if( p->rc ) cqTxnUndo(p, bWhole);
+  cqTxnUnguard(p, 0);
+}
+
+/*
+** Take the write lock of main, waiting if that is possible.  claimq_init()
+** cannot rely on any table being there: it makes one and drops it again, in a
+** savepoint, or a fault in between would leave it there.  (SQLite refuses the
+** DROP while something reads, so there is no guard then.)
+*/
+static void cqTxnLock(CqOp *p){
+  if( !p->bInit ){
+    cqTxnStmt(p, CQ_SQL_TXN_LOCK);
+    return;
+  }
+  cqTxnUnguard(p, 0);
+  if( cqTxnOpen(p) ){
+    cqTxnUnguard(p, 0);
+    cqTxnStmt(p, CQ_SQL_INIT_LOCK);
+    cqTxnStmt(p, CQ_SQL_INIT_UNLOCK);
+    cqTxnClose(p, 0);
+  }
 }
 
 /*
@@ -176,7 +273,8 @@ static void cqTxnInside(CqOp *p, const CqTask *pTask, void *pCtx){
 /*
 ** The transaction is ours alone: begin, [lock,] load, apply, commit.  Inside a
 ** statement that writes to another database there is no savepoint; then the
-** lock comes first, and the outer statement commits.
+** lock comes first, and the outer statement commits.  (claimq_init() will be
+** refused there if it has anything to do.)
 */
 static void cqTxnWhole(CqOp *p, const CqTask *pTask, void *pCtx, int bLock){
   if( cqTxnOpen(p) ){
@@ -185,7 +283,7 @@ static void cqTxnWhole(CqOp *p, const CqTask *pTask, void *pCtx, int bLock){
     if( p->rc==SQLITE_OK && p->nWrite ) pTask->xApply(p, pCtx);
     cqTxnClose(p, 1);
   }else if( p->rc==SQLITE_OK ){
-    cqTxnLock(p);
+    if( !p->bInit ) cqTxnLock(p);
     cqTxnInside(p, pTask, pCtx);
   }
 }
@@ -201,12 +299,11 @@ static void cqTxnFilter(CqOp *p, const CqTask *pTask, void *pCtx){
   }
   cqTxnLoad(p, pTask, pCtx);
   if( p->rc || p->nWrite==0 ) return;
-  if( sqlite3_txn_state(p->db, "main")==SQLITE_TXN_NONE ){
-    if( pTask->xForget ) pTask->xForget(pCtx);
-    cqTxnWhole(p, pTask, pCtx, 1);
-    return;
+  if( CQ_ALWAYS(sqlite3_txn_state(p->db, "main")!=SQLITE_TXN_NONE) ){
+    cqTxnApply(p, pTask, pCtx);
+  }else{
+    p->rc = SQLITE_BUSY;          /* What was loaded may have changed */
   }
-  cqTxnApply(p, pTask, pCtx);
   if( cqIsBusy(p) ){
     claimqOpReset(p);
     p->pConn->bLockFirst = 1;
