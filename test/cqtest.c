@@ -28,6 +28,8 @@
 **         auth       a question to the authorizer of a watched database
 **         crash      _exit(77) at a write, sync, truncate or delete
 **   cq_hits KIND            how often it struck since it was armed
+**   cq_events KIND ?CALLS?  how many events there were since then, armed or
+**                           not; of io only CALLS, as in cq_io_filter
 **   cq_io_filter KINDS CODE
 **       KINDS: list of open read write sync truncate lock delete access shm,
 **       or all; CODE: ioerr full busy cantopen
@@ -42,9 +44,18 @@
 **   cq_api_load DB FILE     the same, but by hand and with our copy of
 **                           sqlite3_api_routines.  FILE keeps using it until
 **                           it is loaded again in another way
+**   cq_api_version N        to what cq_api_load loads we are SQLite N (3040001)
+**   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
+**   cq_lookaside_off DB     small allocations, too, come from the allocator;
+**                           right after opening
+**   cq_ids DB SQL LIST      SQL with the list of integers bound to ?1, as
+**                           claimq_ids() takes it -> the integers it gives
 **   cq_autocommit DB        1 or 0
+**   cq_busy_stmts DB        statements that were begun and not reset
 **   cq_column_count DB SQL  columns of a statement, without running it
+**   cq_limit DB N           sqlite3_limit() of the length of values -> before
 **   cq_leak_stmt DB         forget a statement (to test the harness itself)
+**   cq_leak_memory N        lose N bytes (the same, for a leak sanitizer)
 **   cq_fork                 0 in the child, its pid in the parent
 **   cq_spawn OUTFILE PROGRAM ARG...
 **                           start a program, its output into OUTFILE -> pid;
@@ -94,12 +105,14 @@ struct CqtFault {
   long n;                         /* Strike at the n-th event; 0: never */
   int bPersistent;                /* ... and at all after it */
   long nHit;                      /* How often it struck */
+  long nEvent;                    /* Events since it was armed */
 };
 static CqtFault cqtFault[CQT_NFAULT];
 
 /* Count one event.  Returns 1 if it is to fail. */
 static int cqtStrike(int eFault){
   CqtFault *p = &cqtFault[eFault];
+  p->nEvent++;
   if( p->n==0 ) return 0;
   if( p->n>1 ){
     p->n--;
@@ -180,6 +193,7 @@ static const char *const cqtIoNames[] = {
 };
 static int cqtIoMask = 0;         /* Calls that count */
 static int cqtIoCode = 0;         /* What they answer when struck */
+static long cqtIoCalls[9];        /* Calls of each kind since it was armed */
 static int cqtTorn = 0;           /* A crashing write writes one half */
 static int cqtOpenFiles = 0;
 static sqlite3_int64 cqtClock = -1;     /* Fake time, or -1 */
@@ -199,6 +213,9 @@ struct CqtFile {
 /* One call of kind eCall is about to happen: die if it is time to, else
 ** return SQLITE_OK or the code to fail with. */
 static int cqtIo(int eCall){
+  int i;
+  for(i=0; (1<<i)<eCall; i++){}
+  cqtIoCalls[i]++;
   if( (eCall & (CQT_WRITE|CQT_SYNC|CQT_TRUNCATE|CQT_DELETE))
    && cqtStrike(CQT_CRASH)
   ){
@@ -412,16 +429,20 @@ static void *cqtApiRealloc64(void *p, sqlite3_uint64 n){
   FAIL_NULL;
   return cqtApi->realloc64(p, n);
 }
+/* A string that could not be made has still used up its %z arguments. */
 static char *cqtApiVmprintf(const char *zFmt, va_list ap){
-  FAIL_NULL;
-  return cqtApi->vmprintf(zFmt, ap);
+  char *z = cqtApi->vmprintf(zFmt, ap);
+  if( z && cqtStrike(CQT_API) ){
+    cqtApi->free(z);
+    return 0;
+  }
+  return z;
 }
 static char *cqtApiMprintf(const char *zFmt, ...){
   va_list ap;
   char *z;
-  FAIL_NULL;
   va_start(ap, zFmt);
-  z = cqtApi->vmprintf(zFmt, ap);
+  z = cqtApiVmprintf(zFmt, ap);
   va_end(ap);
   return z;
 }
@@ -476,6 +497,21 @@ static int cqtApiPrepare3(
   *pp = 0;
   FAIL_CODE;
   return cqtApi->prepare_v3(db, z, n, flags, pp, pzTail);
+}
+/* The destructor is called in any case. */
+static int cqtApiBindPointer(
+  sqlite3_stmt *p, int i, void *pPtr, const char *zType, void (*xDel)(void*)
+){
+  if( cqtStrike(CQT_API) ){
+    if( xDel ) xDel(pPtr);
+    return SQLITE_NOMEM;
+  }
+  return cqtApi->bind_pointer(p, i, pPtr, zType, xDel);
+}
+static int cqtApiRhsValue(sqlite3_index_info *p, int i, sqlite3_value **pp){
+  *pp = 0;
+  FAIL_CODE;
+  return cqtApi->vtab_rhs_value(p, i, pp);
 }
 /* Running a statement fails once, never for good: then there would be no way
 ** to roll back, which in SQLite there always is. */
@@ -539,6 +575,11 @@ static int cqtApiBindText64(
   return cqtApi->bind_text64(p, i, z, n, xDel, eEnc);
 }
 
+static int cqtApiVersion = 0;     /* What we pretend to be; 0: what we are */
+static int cqtApiVersionNumber(void){
+  return cqtApiVersion ? cqtApiVersion : cqtApi->libversion_number();
+}
+
 static void cqtApiInstall(void){
   sqlite3_api_routines *p = &cqtApiCopy;
   *p = *cqtApi;
@@ -563,6 +604,9 @@ static void cqtApiInstall(void){
   p->bind_value = cqtApiBindValue;
   p->bind_text = cqtApiBindText;
   p->bind_text64 = cqtApiBindText64;
+  p->libversion_number = cqtApiVersionNumber;
+  p->bind_pointer = cqtApiBindPointer;
+  p->vtab_rhs_value = cqtApiRhsValue;
 }
 
 /* An auto-extension that does nothing but look at what it is given. */
@@ -658,6 +702,8 @@ CQT_CMD(cqtFaultCmd){
   cqtFault[eFault].n = n;
   cqtFault[eFault].bPersistent = eMode;
   cqtFault[eFault].nHit = 0;
+  cqtFault[eFault].nEvent = 0;
+  if( eFault==CQT_IO ) memset(cqtIoCalls, 0, sizeof(cqtIoCalls));
   return TCL_OK;
 }
 
@@ -672,25 +718,50 @@ CQT_CMD(cqtHitsCmd){
   return cqtResult(interp, cqtFault[eFault].nHit);
 }
 
+/* The mask that a list of kinds of calls means, in *pMask. */
+static int cqtIoKinds(Tcl_Interp *interp, Tcl_Obj *pList, int *pMask){
+  Tcl_Obj **apKind;
+  int i, nKind, eKind;
+  *pMask = 0;
+  if( Tcl_ListObjGetElements(interp, pList, &nKind, &apKind) ) return TCL_ERROR;
+  for(i=0; i<nKind; i++){
+    if( Tcl_GetIndexFromObj(interp, apKind[i], cqtIoNames, "call", 0, &eKind) ){
+      return TCL_ERROR;
+    }
+    *pMask |= cqtIoNames[eKind+1] ? 1<<eKind : ~0;
+  }
+  return TCL_OK;
+}
+
+CQT_CMD(cqtEventsCmd){
+  int eFault, mask, i;
+  long n = 0;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 2, "KIND ?CALLS?")
+   || Tcl_GetIndexFromObj(interp, objv[1], cqtFaultNames, "fault", 0, &eFault)
+  ){
+    return TCL_ERROR;
+  }
+  if( objc<3 ) return cqtResult(interp, cqtFault[eFault].nEvent);
+  if( cqtIoKinds(interp, objv[2], &mask) ) return TCL_ERROR;
+  for(i=0; i<9; i++){
+    if( mask & (1<<i) ) n += cqtIoCalls[i];
+  }
+  return cqtResult(interp, n);
+}
+
 CQT_CMD(cqtIoFilterCmd){
   static const char *const azCode[] = { "ioerr", "full", "busy", "cantopen", 0};
   static const int aCode[] = {
     SQLITE_IOERR, SQLITE_FULL, SQLITE_BUSY, SQLITE_CANTOPEN
   };
-  Tcl_Obj **apKind;
-  int i, nKind, eKind, eCode, mask = 0;
+  int eCode, mask;
   (void)cd;
   if( cqtArgs(interp, objc, objv, 2, 2, "KINDS CODE")
-   || Tcl_ListObjGetElements(interp, objv[1], &nKind, &apKind)
+   || cqtIoKinds(interp, objv[1], &mask)
    || Tcl_GetIndexFromObj(interp, objv[2], azCode, "code", 0, &eCode)
   ){
     return TCL_ERROR;
-  }
-  for(i=0; i<nKind; i++){
-    if( Tcl_GetIndexFromObj(interp, apKind[i], cqtIoNames, "call", 0, &eKind) ){
-      return TCL_ERROR;
-    }
-    mask |= cqtIoNames[eKind+1] ? 1<<eKind : ~0;
   }
   cqtIoMask = mask;
   cqtIoCode = aCode[eCode];
@@ -815,6 +886,82 @@ CQT_CMD(cqtApiLoadCmd){
   return cqtLoaded(interp, rc, zErr);
 }
 
+CQT_CMD(cqtApiVersionCmd){
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "N") ) return TCL_ERROR;
+  return Tcl_GetIntFromObj(interp, objv[1], &cqtApiVersion);
+}
+
+CQT_CMD(cqtVfsVersionCmd){
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "1|2") ) return TCL_ERROR;
+  return Tcl_GetIntFromObj(interp, objv[1], &cqtShim.iVersion);
+}
+
+CQT_CMD(cqtLookasideOffCmd){
+  sqlite3 *db;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+   || cqtDb(interp, objv[1], &db)
+  ){
+    return TCL_ERROR;
+  }
+  if( sqlite3_db_config(db, SQLITE_DBCONFIG_LOOKASIDE, (void*)0, 0, 0) ){
+    return cqtError(interp, "lookaside memory is in use");
+  }
+  return TCL_OK;
+}
+
+/* As CqIds of claimq_int.h. */
+typedef struct CqtIds CqtIds;
+struct CqtIds {
+  sqlite3_int64 a[100];
+  struct { sqlite3_int64 *a; int n, nAlloc; } list;
+};
+
+/* Run pStmt, all columns of all rows into the interpreter's result. */
+static int cqtIntegers(Tcl_Interp *interp, sqlite3_stmt *pStmt){
+  Tcl_Obj *pOut = Tcl_NewListObj(0, 0);
+  int i, rc;
+  while( sqlite3_step(pStmt)==SQLITE_ROW ){
+    for(i=0; i<sqlite3_column_count(pStmt); i++){
+      Tcl_ListObjAppendElement(interp, pOut,
+          Tcl_NewWideIntObj(sqlite3_column_int64(pStmt, i)));
+    }
+  }
+  Tcl_SetObjResult(interp, pOut);
+  rc = sqlite3_finalize(pStmt);
+  return rc ? cqtError(interp, sqlite3_errstr(rc)) : TCL_OK;
+}
+
+CQT_CMD(cqtIdsCmd){
+  CqtIds ids;
+  sqlite3 *db;
+  sqlite3_stmt *pStmt = 0;
+  Tcl_Obj **apElem;
+  Tcl_WideInt v;
+  (void)cd;
+  memset(&ids, 0, sizeof(ids));
+  ids.list.a = ids.a;
+  if( cqtArgs(interp, objc, objv, 3, 3, "DB SQL LIST")
+   || cqtDb(interp, objv[1], &db)
+   || Tcl_ListObjGetElements(interp, objv[3], &ids.list.nAlloc, &apElem)
+  ){
+    return TCL_ERROR;
+  }
+  while( ids.list.n<ids.list.nAlloc && ids.list.n<100 ){
+    if( Tcl_GetWideIntFromObj(interp, apElem[ids.list.n], &v) ){
+      return TCL_ERROR;
+    }
+    ids.a[ids.list.n++] = v;
+  }
+  if( sqlite3_prepare_v2(db, Tcl_GetString(objv[2]), -1, &pStmt, 0) ){
+    return cqtError(interp, sqlite3_errmsg(db));
+  }
+  sqlite3_bind_pointer(pStmt, 1, &ids.list, "claimq-ids", 0);
+  return cqtIntegers(interp, pStmt);
+}
+
 CQT_CMD(cqtAutocommitCmd){
   sqlite3 *db;
   (void)cd;
@@ -824,6 +971,22 @@ CQT_CMD(cqtAutocommitCmd){
     return TCL_ERROR;
   }
   return cqtResult(interp, sqlite3_get_autocommit(db));
+}
+
+CQT_CMD(cqtBusyStmtsCmd){
+  sqlite3 *db;
+  sqlite3_stmt *pStmt = 0;
+  int n = 0;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+   || cqtDb(interp, objv[1], &db)
+  ){
+    return TCL_ERROR;
+  }
+  while( (pStmt = sqlite3_next_stmt(db, pStmt))!=0 ){
+    n += sqlite3_stmt_busy(pStmt)!=0;
+  }
+  return cqtResult(interp, n);
 }
 
 CQT_CMD(cqtColumnCountCmd){
@@ -844,6 +1007,19 @@ CQT_CMD(cqtColumnCountCmd){
   return cqtResult(interp, n);
 }
 
+CQT_CMD(cqtLimitCmd){
+  sqlite3 *db;
+  int n;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 2, 2, "DB N")
+   || cqtDb(interp, objv[1], &db)
+   || Tcl_GetIntFromObj(interp, objv[2], &n)
+  ){
+    return TCL_ERROR;
+  }
+  return cqtResult(interp, sqlite3_limit(db, SQLITE_LIMIT_LENGTH, n));
+}
+
 CQT_CMD(cqtLeakStmtCmd){
   sqlite3 *db;
   sqlite3_stmt *pStmt = 0;
@@ -854,6 +1030,21 @@ CQT_CMD(cqtLeakStmtCmd){
     return TCL_ERROR;
   }
   return sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &pStmt, 0);
+}
+
+CQT_CMD(cqtLeakMemoryCmd){
+  long n;
+  void *volatile p;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "N")
+   || Tcl_GetLongFromObj(interp, objv[1], &n)
+  ){
+    return TCL_ERROR;
+  }
+  p = malloc((size_t)n);
+  p = 0;
+  (void)p;
+  return TCL_OK;
 }
 
 CQT_CMD(cqtForkCmd){
@@ -958,6 +1149,7 @@ CQT_CMD(cqtExitCmd){
 static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_fault", cqtFaultCmd },
   { "cq_hits", cqtHitsCmd },
+  { "cq_events", cqtEventsCmd },
   { "cq_io_filter", cqtIoFilterCmd },
   { "cq_crash_torn", cqtTornCmd },
   { "cq_watch", cqtWatchCmd },
@@ -967,9 +1159,16 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_close_errors", cqtCloseErrorsCmd },
   { "cq_load", cqtLoadCmd },
   { "cq_api_load", cqtApiLoadCmd },
+  { "cq_api_version", cqtApiVersionCmd },
+  { "cq_vfs_version", cqtVfsVersionCmd },
+  { "cq_lookaside_off", cqtLookasideOffCmd },
+  { "cq_ids", cqtIdsCmd },
   { "cq_autocommit", cqtAutocommitCmd },
+  { "cq_busy_stmts", cqtBusyStmtsCmd },
   { "cq_column_count", cqtColumnCountCmd },
+  { "cq_limit", cqtLimitCmd },
   { "cq_leak_stmt", cqtLeakStmtCmd },
+  { "cq_leak_memory", cqtLeakMemoryCmd },
   { "cq_fork", cqtForkCmd },
   { "cq_spawn", cqtSpawnCmd },
   { "cq_kill", cqtKillCmd },

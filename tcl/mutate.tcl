@@ -1,0 +1,384 @@
+# mutate.tcl: break the program in every place, and see a test fail.
+#
+#     tclsh tcl/mutate.tcl ?-file GLOB? ?-sample N? ?-seed K? ?-kinds LIST?
+#                          ?-again? ?-list?
+#
+# Each .c file of ext/ and vtab/ is compiled to assembly.  A mutant is the
+# program with one conditional jump (or one instruction that stores a
+# condition, or moves on one) changed:
+#
+#     je .L5    ->    jne .L5      flip
+#     je .L5    ->                 never
+#     je .L5    ->    jmp .L5      always
+#
+# It is assembled, linked, and tested.  A test that fails, crashes or does not
+# end kills the mutant.  One that survives shows a test that is missing, or a
+# condition that cannot be told from outside (a shortcut, say).  Those stand
+# in test/mutate.known, each with its reason:
+#
+#     FILE FUNCTION KIND | the line of source | why nobody can tell
+#
+# KIND is flip, never, always or *.  A survivor that is not there makes this
+# fail.
+#
+# -file    only sources that match, e.g. 'ext/core_*.c'
+# -sample  every N-th mutant, beginning with the K-th (-seed)
+# -again   also those that were tried before
+# -list    only count them
+#
+# What was found is kept in build/mutate/*.tsv: a run that was stopped goes on
+# where it was.  A mutant that was killed stays killed as long as its source
+# compiles to the same code; a survivor is tried again when a test was changed.
+
+set root [file normalize [file join [file dirname [info script]] ..]]
+cd $root
+set dir build/mutate
+unset -nocomplain env(CLAIMQ_SOAK)   ;# The tests as make test runs them
+set opt(-file) *
+set opt(-sample) 1
+set opt(-seed) 0
+set opt(-kinds) {flip never always}
+set opt(-again) 0
+set opt(-list) 0
+while {[llength $argv]} {
+  set argv [lassign $argv name]
+  if {![info exists opt($name)]} {puts stderr "what is $name?"; exit 2}
+  if {$name in {-again -list}} {
+    set opt($name) 1
+  } else {
+    set argv [lassign $argv opt($name)]
+  }
+}
+
+#--------------------------------------------------------------------------
+# Tests: those that are most likely to kill a mutant of a file, in order.
+# core:FILE is core_test, with the tests of that file first; the others are
+# files of test/.
+
+array set tests {
+  ext/claimq_func.c  {session_bad lane load derive oom}
+  ext/claimq_main.c  {load oom}
+  ext/claimq_verb.c  {lane session_bad contest letter outbox oom}
+  ext/contest.c      {contest oom}
+  ext/lane.c         {lane vacuum oom corrupt lane_workers}
+  ext/lease.c        {lane session contest letter oom}
+  ext/letter.c       {letter oom}
+  ext/outbox.c       {outbox oom outbox_workers}
+  ext/rows.c         {lane session oom}
+  ext/schema.c       {load oom corrupt}
+  ext/session.c      {session plan oom session_bad corrupt contend}
+  ext/util.c         {lane session_bad contest load oom session}
+  ext/vacuum.c       {vacuum outbox oom}
+  vtab/claim_vtab.c  {plan load oom}
+  vtab/id_list.c     {load lane}
+  vtab/stmt_cache.c  {lane load plan oom}
+  vtab/txn.c         {lane load oom contend plan fault_letter}
+}
+
+proc tests_of {file} {
+  if {[info exists ::tests($file)]} {return $::tests($file)}
+  return core:[file rootname [file tail $file]]
+}
+
+proc test_command {test so} {
+  set limit [expr {[info exists ::limit($test)] ? $::limit($test) : 120}]
+  set run "[info nameofexecutable] test/$test.test"
+  if {[regsub ^core: $test "" name]} {
+    set run "$::dir/core_test test/vectors $name"
+  }
+  return "ulimit -v 4000000; exec env CLAIMQ_FIRST=1 CLAIMQ_SO=$so\
+    CLAIMQ_TMP=$::dir/tmp timeout -k 1 $limit $run"
+}
+
+# 1 if the test passes on a build.
+proc passes {test so} {
+  set failed [catch {exec sh -c [test_command $test $so] </dev/null 2>@1} out]
+  return [expr {!$failed && [regexp {\d+ passed, 0 failed[^\n]*$} $out]}]
+}
+
+#--------------------------------------------------------------------------
+# Building
+
+# What may be changed is what was written: no merging of conditions.
+set cflags {-std=c99 -O1 -g -fno-if-conversion -fno-if-conversion2
+  -fno-tree-loop-if-convert -fPIC -fvisibility=hidden -Iext -Ivtab -Ibuild}
+
+proc sources {} {
+  return [lsort [glob ext/*.c vtab/*.c]]
+}
+
+proc is_pure {file} {
+  return [regexp {/(core_.*|sha256|rust_debug|claim_plan)\.c$} $file]
+}
+
+proc base {file ext} {
+  return $::dir/[string map {/ -} [file rootname $file]]$ext
+}
+
+proc assemble {asm object} {
+  exec as -o $object $asm 2>@1
+}
+
+# The assembly and object of every file, and what tests need.
+proc build_base {} {
+  file mkdir $::dir $::dir/tmp
+  foreach file [sources] {
+    exec gcc {*}$::cflags -S -o [base $file .s] $file 2>@1
+    assemble [base $file .s] [base $file .o]
+  }
+  exec gcc {*}$::cflags -c -o $::dir/claimq_sql.o build/claimq_sql.c
+  exec gcc {*}$::cflags -c -o $::dir/core_test.o test/core_test.c
+}
+
+# The objects of the files that pass a filter, one of them replaced.
+proc objects {filter file object} {
+  set out {}
+  foreach x [sources] {
+    if {$filter eq "" || [$filter $x]} {
+      lappend out [expr {$x eq $file ? $object : [base $x .o]}]
+    }
+  }
+  return $out
+}
+
+# Link what a test needs, once; a .so that was loaded is never written over.
+proc link_so {file object} {
+  set so $::dir/claimq-[incr ::nso].so
+  exec gcc -shared -Wl,-z,nodelete -o $so {*}[objects "" $file $object] \
+    $::dir/claimq_sql.o
+  return $so
+}
+
+proc link_core {file object} {
+  file delete $::dir/core_test
+  exec gcc -o $::dir/core_test $::dir/core_test.o \
+    {*}[objects is_pure $file $object]
+}
+
+#--------------------------------------------------------------------------
+# Mutants
+
+set nso 0
+set inverse {
+  e ne z nz s ns o no p np c nc l nl b nb a na g ng
+  le nle be nbe ae nae ge nge
+}
+foreach {a b} $inverse {
+  set opposite($a) $b
+  set opposite($b) $a
+}
+
+# What becomes of an instruction; empty if it has no condition.
+proc changed {line kind} {
+  global opposite
+  if {[regexp {^\tj(\w+)\t(\S+)} $line -> cc target]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tj$opposite($cc)\t$target" never "\tnop" \
+      always "\tjmp\t$target"] $kind]
+  }
+  if {[regexp {^\tset(\w+)\t(\S+)} $line -> cc target]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tset$opposite($cc)\t$target" \
+      never "\tmovb\t\$0, $target" always "\tmovb\t\$1, $target"] $kind]
+  }
+  if {[regexp {^\tcmov(\w+)\t(.*)} $line -> cc operands]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tcmov$opposite($cc)\t$operands" \
+      never "\tnop" always "\tmov\t$operands"] $kind]
+  }
+  return ""
+}
+
+# All mutants of a file, {row kind function line number}: row is that of the
+# assembly, number tells apart those of one line of source.
+proc mutants {asm} {
+  set out {}
+  set row -1
+  lassign {"" 0} function at
+  foreach line $asm {
+    incr row
+    if {[regexp {^(\w+):} $line -> name]} {
+      set function [lindex [split $name .] 0]
+    } elseif {[regexp {^\t\.loc 1 (\d+) } $line -> n]} {
+      if {$n > 0} {set at $n}
+    } elseif {[changed $line flip] ne ""} {
+      set number [incr count($function,$at)]
+      foreach kind $::opt(-kinds) {
+        lappend out [list $row $kind $function $at $number]
+      }
+    }
+  }
+  return $out
+}
+
+proc read_lines {file} {
+  set fd [open $file]
+  set text [read $fd]
+  close $fd
+  return [split $text \n]
+}
+
+# The tests that a mutant dies of: {KILLER}, or survived.
+proc fate {file asm mutant} {
+  lassign $mutant row kind
+  set fd [open $::dir/mutant.s w]
+  puts $fd [join [lreplace $asm $row $row \
+    [changed [lindex $asm $row] $kind]] \n]
+  close $fd
+  assemble $::dir/mutant.s $::dir/mutant.o
+  set so ""
+  foreach test [tests_of $file] {
+    if {[string match core:* $test]} {
+      link_core $file $::dir/mutant.o
+    } elseif {$so eq ""} {
+      set so [link_so $file $::dir/mutant.o]
+    }
+    if {![passes $test $so]} break
+    set test survived
+  }
+  if {$so ne ""} {file delete $so}
+  file delete -force $::dir/tmp
+  return $test
+}
+
+# Tests whose turn comes first: what killed last kills next.
+proc prefer {file test} {
+  if {$test eq "survived"} return
+  set list [tests_of $file]
+  set i [lsearch -exact $list $test]
+  set ::tests($file) [concat $test [lreplace $list $i $i]]
+}
+
+#--------------------------------------------------------------------------
+# What was found before, and what is known
+
+proc digest {args} {
+  return [string range [exec cat {*}$args | sha256sum] 0 15]
+}
+
+# The results of a file: one line {row kind killer tests} each.
+proc results_open {file} {
+  global found results
+  array unset found
+  set name [base $file -[digest [base $file .s]].tsv]
+  if {[file exists $name]} {
+    foreach line [read_lines $name] {
+      lassign [split $line \t] row kind killer when
+      if {$killer ne "survived" || $when eq $::when} {
+        set found($row,$kind) $killer
+      }
+    }
+  }
+  set results [open $name a]
+  fconfigure $results -buffering line
+}
+
+proc known_read {} {
+  set out {}
+  if {![file exists test/mutate.known]} {return $out}
+  foreach line [read_lines test/mutate.known] {
+    if {[regexp {^(\S+) (\S+) (\S+) \| (.*) \| (.*)$} $line -> \
+        file function kind source reason]} {
+      lappend out [list $file $function $kind [string trim $source] $reason]
+    }
+  }
+  return $out
+}
+
+# The number of the entry that explains a survivor, or -1.
+proc known_find {file function kind source} {
+  set i -1
+  foreach entry $::known {
+    incr i
+    lassign $entry f fn k text
+    if {$f eq $file && $fn eq $function && $text eq [string trim $source]
+        && ($k eq "*" || $kind in [split $k ,])} {return $i}
+  }
+  return -1
+}
+
+#--------------------------------------------------------------------------
+# The run
+
+proc try_file {file} {
+  global opt found results count total
+  set asm [read_lines [base $file .s]]
+  set source [read_lines $file]
+  array set count {all 0 killed 0 survived 0 known 0}
+  set start [clock milliseconds]
+  set tried 0
+  results_open $file
+  set i -1
+  foreach mutant [mutants $asm] {
+    if {([incr i]-$opt(-seed)) % $opt(-sample)} continue
+    lassign $mutant row kind function at number
+    incr count(all)
+    if {$opt(-list)} continue
+    if {$opt(-again) || ![info exists found($row,$kind)]} {
+      incr tried
+      set found($row,$kind) [fate $file $asm $mutant]
+      prefer $file $found($row,$kind)
+      puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
+    }
+    judge $file $kind $function $at $number $found($row,$kind) \
+      [lindex $source $at-1]
+  }
+  close $results
+  set ms [expr {([clock milliseconds]-$start)/max($tried,1)}]
+  puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived\
+    %6d ms each" $file $count(all) $count(killed) $count(known) \
+    $count(survived) $ms]
+  flush stdout
+  foreach name [array names count] {incr total($name) $count($name)}
+}
+
+proc judge {file kind function at number killer source} {
+  global count
+  if {$killer ne "survived"} {
+    incr count(killed)
+    return
+  }
+  set i [known_find $file $function $kind $source]
+  if {$i >= 0} {
+    incr count(known)
+    set ::used($i) 1
+    return
+  }
+  incr count(survived)
+  puts "  SURVIVED $file:$at: $function $kind #$number:\
+    [string trim $source]"
+  flush stdout
+}
+
+exec make -s all tools build/claimq_sql.c >@stdout
+build_base
+set when [digest {*}[lsort [glob test/*.test test/*.c test/*.h]]]
+set known [known_read]
+array set total {all 0 killed 0 survived 0 known 0}
+set files [lsearch -all -inline -glob [sources] $opt(-file)]
+
+# Every test must pass on what is not mutated; how long it takes says how long
+# it may.
+if {!$opt(-list)} {
+  link_core "" ""
+  set so [link_so "" ""]
+  foreach test [lsort -unique [concat {*}[lmap f $files {tests_of $f}]]] {
+    set start [clock milliseconds]
+    if {![passes $test $so]} {puts "FAILED: $test on the original"; exit 1}
+    set limit($test) [expr {3 + ([clock milliseconds]-$start)*4/1000}]
+  }
+  file delete $so
+}
+foreach file $files {try_file $file}
+puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived" total \
+  $total(all) $total(killed) $total(known) $total(survived)]
+if {$opt(-sample) == 1 && !$opt(-list)} {
+  set i -1
+  foreach entry $known {
+    if {![info exists used([incr i])] && [lindex $entry 0] in $files} {
+      puts "no longer needed in test/mutate.known: [lrange $entry 0 3]"
+    }
+  }
+}
+puts "$total(killed) passed, $total(survived) failed"
+exit [expr {$total(survived) > 0}]

@@ -1,0 +1,184 @@
+/*
+** fuzz_model.h: what must be true of a history (for fuzz_ops.c).
+**
+** Every piece of work has a number, its payload: the item.  The model knows of
+** each item where it must be (waiting in its discipline, dead letter, done)
+** and which claim has it, and of each claim whether it still counts and until
+** when it is live.  It is plain data without pointers: BEGIN and SAVEPOINT
+** keep a copy, ROLLBACK takes it back.
+**
+** It is not a second claimq: which work a claim ought to choose is not known
+** here (tcl/oracle_model.tcl is for that).  It knows what no answer may ever
+** contradict.
+*/
+#ifndef FUZZ_MODEL_H
+#define FUZZ_MODEL_H
+
+#include "fuzz.h"
+
+#define FZ_NITEM   180            /* Items, at most */
+#define FZ_NCLAIM  120            /* Claims, at most */
+#define FZ_NMEMBER 8              /* Items of a claim, at most */
+#define FZ_NPART   3              /* Partitions of queue q */
+#define FZ_NSUBJ   3              /* Subjects of contests */
+#define FZ_NRES    2              /* Resources of claimq_fence() */
+#define FZ_NROW    400            /* Keys whose fencing tokens are watched */
+
+/* Kinds of items and claims; the tables of fencing tokens, too. */
+enum {
+  FZ_SESSION, FZ_LANE, FZ_OUTBOX, FZ_LETTER, FZ_CONTEST, FZ_NKIND
+};
+
+/* Where an item is. */
+enum { FZ_WAIT, FZ_DEAD, FZ_DONE };
+
+enum { FZ_RENEW, FZ_COMPLETE, FZ_RELEASE, FZ_RETRY, FZ_REJECT, FZ_GUARD };
+
+typedef struct FzItem FzItem;
+struct FzItem {
+  u8 eKind;                       /* FZ_SESSION, FZ_LANE, FZ_OUTBOX */
+  u8 eState;                      /* FZ_WAIT ... */
+  u8 iScope;                      /* Session, lane or partition */
+  u8 mCaps;                       /* Lanes: capabilities it requires */
+  u8 bGrant;                      /* Lanes: reclaimed by grant only */
+  u8 bActive;                     /* Lanes: an attempt runs, or hangs */
+  signed char iKey;               /* Source key, -1 if none */
+  short iClaim;                   /* The claim it carries, -1 if none */
+  i64 iRow;                       /* Lanes: job id; outbox: seq */
+  char zBatch[72];                /* Sessions: batch id */
+};
+
+typedef struct FzClaim FzClaim;
+struct FzClaim {
+  u8 eKind;                       /* FZ_SESSION ... FZ_CONTEST */
+  u8 bOver;                       /* Displaced or settled */
+  u8 eSettled;                    /* Lanes: the verb that did it, plus 1 */
+  u8 bDead;                       /* Lanes: ... retry, answered 'dead' */
+  u8 iScope;                      /* Partition or subject */
+  i64 iJob;                       /* Lanes */
+  i64 iExpires;
+  i64 iFirst, nMsg;               /* Outbox: what was delivered */
+  int nItem;
+  short aItem[FZ_NMEMBER];
+  char zId[48];
+  char zToken[68];
+};
+
+typedef struct FzModel FzModel;
+struct FzModel {
+  int nItem, nClaim;
+  FzItem aItem[FZ_NITEM];
+  FzClaim aClaim[FZ_NCLAIM];
+  struct { i64 iLast, iCursor; short iClaim; } aPart[FZ_NPART];
+  struct { i64 iKeep; short iClaim; } aSubj[FZ_NSUBJ];
+  i64 iFence;                     /* Greatest token of all contests */
+  i64 aSeen[FZ_NRES];             /* claimq_fence() */
+  u8 bOldGone;                    /* Vacuumed with older_than_ms */
+  i64 aRowFence[FZ_NKIND][FZ_NROW];
+};
+
+static FzModel fzM;               /* As it must be now */
+
+/* A new item; 0 if there is no more room. */
+static FzItem *fzNewItem(int eKind, int iScope, int iKey){
+  FzItem *p;
+  if( fzM.nItem>=FZ_NITEM ) return 0;
+  p = &fzM.aItem[fzM.nItem++];
+  memset(p, 0, sizeof(*p));
+  p->eKind = (u8)eKind;
+  p->iScope = (u8)iScope;
+  p->iKey = (signed char)iKey;
+  p->iClaim = -1;
+  return p;
+}
+
+/*
+** Does claim i keep others from a row that carries it, at iNow?  Rows of one
+** that has lost another row still carry it: if the clock goes back, it does.
+*/
+static int fzLive(int i, i64 iNow){
+  return i>=0 && fzM.aClaim[i].iExpires>iNow;
+}
+
+static i64 fzAddSat(i64 a, i64 b){
+  return a>FZ_I64_MAX-b ? FZ_I64_MAX : a+b;
+}
+
+/* Claim i is settled: no row carries it any more. */
+static void fzOver(int i){
+  FzClaim *p;
+  int j;
+  if( i<0 ) return;
+  p = &fzM.aClaim[i];
+  p->bOver = 1;
+  for(j=0; j<fzM.nItem; j++){
+    if( fzM.aItem[j].iClaim==i ) fzM.aItem[j].iClaim = -1;
+  }
+  if( p->eKind==FZ_OUTBOX ) fzM.aPart[p->iScope].iClaim = -1;
+  if( p->eKind==FZ_CONTEST ) fzM.aSubj[p->iScope].iClaim = -1;
+}
+
+/* The claim that an item carries loses it, and so is lost as a whole. */
+static void fzDisplace(FzItem *p){
+  if( p->iClaim>=0 ) fzM.aClaim[p->iClaim].bOver = 1;
+  p->iClaim = -1;
+}
+
+/* Job iJob was claimed or ended anew: no verb can be repeated on it. */
+static void fzForgetSettled(i64 iJob){
+  int i;
+  for(i=0; i<fzM.nClaim; i++){
+    if( fzM.aClaim[i].iJob==iJob ) fzM.aClaim[i].eSettled = 0;
+  }
+}
+
+/* A claim id that is known and not over must not be given a second time. */
+static FzClaim *fzNewClaim(
+  int eKind, int iScope, const char *zId, const char *zToken, i64 iExpires
+){
+  FzClaim *p = &fzM.aClaim[fzM.nClaim];
+  int i;
+  for(i=0; i<fzM.nClaim; i++){
+    if( strcmp(fzM.aClaim[i].zId, zId)==0 ) fzDie("claim id %s again", zId);
+  }
+  memset(p, 0, sizeof(*p));
+  p->eKind = (u8)eKind;
+  p->iScope = (u8)iScope;
+  p->iExpires = iExpires;
+  snprintf(p->zId, sizeof(p->zId), "%s", zId);
+  snprintf(p->zToken, sizeof(p->zToken), "%s", zToken);
+  fzM.nClaim++;
+  return p;
+}
+
+/*
+** The newest claim gets item i, at iNow.  No row may be under two live claims.
+*/
+static void fzTake(int i, i64 iNow){
+  FzClaim *p = &fzM.aClaim[fzM.nClaim-1];
+  FzItem *pItem;
+  if( i<0 || i>=fzM.nItem ) fzDie("claimed an item that does not exist");
+  pItem = &fzM.aItem[i];
+  if( fzLive(pItem->iClaim, iNow) ){
+    fzDie("item %d is under two live claims: %s and %s", i,
+          fzM.aClaim[pItem->iClaim].zId, p->zId);
+  }
+  fzDisplace(pItem);
+  pItem->iClaim = (short)(fzM.nClaim-1);
+  if( p->nItem>=FZ_NMEMBER ) fzDie("claim %s has too many rows", p->zId);
+  p->aItem[p->nItem++] = (short)i;
+}
+
+/* Item p is taken out of the claim that has it, which goes on without it. */
+static void fzShrink(FzItem *p){
+  FzClaim *pClaim = &fzM.aClaim[p->iClaim];
+  int i, j = 0, iItem = (int)(p-fzM.aItem);
+  for(i=0; i<pClaim->nItem; i++){
+    if( pClaim->aItem[i]!=iItem ) pClaim->aItem[j++] = pClaim->aItem[i];
+  }
+  pClaim->nItem = j;
+  p->iClaim = -1;
+  if( j==0 ) pClaim->bOver = 1;
+}
+
+#endif /* FUZZ_MODEL_H */

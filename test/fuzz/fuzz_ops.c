@@ -1,0 +1,1199 @@
+/*
+** fuzz_ops.c: any history.
+**
+** An input is a list of up to 150 operations over all disciplines: work is
+** added, claimed, renewed, settled with right and wrong tokens, cancelled,
+** revoked, reclaimed, requeued, vacuumed; transactions and savepoints begin
+** and end in both ways; the clock jumps forwards and backwards.  Names are
+** few, so that everything meets everything.
+**
+** After each step:
+**   *  no item is under two live claims, and claims that count are in the
+**      tables, with the expiry they were given; no others are
+**   *  work is conserved: every item is exactly where the model says, once
+**   *  a claim that is displaced or settled, or a wrong token, is refused, and
+**      one that is neither is not
+**   *  fencing tokens do not go back, except by rollback
+**   *  a call that raised has changed nothing, and raised what it may raise
+** At the end the database is sound.
+*/
+#include "fuzz_model.h"
+
+#define FZ_NLEVEL 4
+
+static FzImage fzImage;
+static FzDb fzDb;
+static FzIn fzI;
+static i64 fzNow;                 /* now_ms of the next operation */
+static FzModel fzSaved[FZ_NLEVEL];  /* Copies at BEGIN, SAVEPOINT */
+static int fzLevel;
+static sqlite3_stmt *fzReader;    /* A statement left open, or 0 */
+
+static const char *const fzKey[] = { "k0", "k1" };
+static const char *const fzOwner[] = { "o0", "o1" };
+static const char *const fzVerbName[] = {
+  "renew", "complete", "release", "retry", "reject", "guard"
+};
+static const char *const fzCapsText[] = {
+  "[]", "[\"a\"]", "[\"b\"]", "[\"a\",\"b\"]"
+};
+
+static int fzChoose(int n){
+  return fzBelow(&fzI, n);
+}
+
+/* A short time, sometimes none, sometimes for ever. */
+static i64 fzTtl(void){
+  static const i64 a[] = { 0, 1, 10, 10, 50, 100, 1000, FZ_I64_MAX };
+  return a[fzChoose(8)];
+}
+
+/**************************************************************************
+** Calls
+*/
+static FzVal fzArg[24];
+static int fzNArg;
+
+static void fzBeginArgs(void){ fzNArg = 0; }
+static void fzAdd(FzVal v){ fzArg[fzNArg++] = v; }
+static void fzOpt(const char *zName, FzVal v){
+  fzAdd(fzText(zName));
+  fzAdd(v);
+}
+
+/* The first column of a function's result. */
+typedef struct FzAnswer FzAnswer;
+struct FzAnswer {
+  int eType;
+  i64 i;
+  char z[80];
+};
+static FzAnswer fzA;
+
+static int fzAnswerRow(void *pArg, sqlite3_stmt *pStmt){
+  const char *z = (const char*)sqlite3_column_text(pStmt, 0);
+  (void)pArg;
+  fzA.eType = sqlite3_column_type(pStmt, 0);
+  fzA.i = sqlite3_column_int64(pStmt, 0);
+  snprintf(fzA.z, sizeof(fzA.z), "%s", z ? z : "");
+  return 1;
+}
+
+static char *fzCallSql(const char *zHead, const char *zName){
+  sqlite3_str *pSql = sqlite3_str_new(0);
+  int i;
+  sqlite3_str_appendf(pSql, "%s%s(", zHead, zName);
+  for(i=0; i<fzNArg; i++) sqlite3_str_appendf(pSql, "%s?%d", i ? "," : "", i+1);
+  sqlite3_str_appendall(pSql, ")");
+  return sqlite3_str_finish(pSql);
+}
+
+/*
+** Run a statement of claimq's with fzArg[].  An error must be one of zAllowed,
+** codes between blanks; it must have changed nothing.  Returns the code, 0 if
+** all went well.
+*/
+static const char *fzGuarded(
+  const char *zSql, const char *zAllowed, FzRowFunc xRow, void *pArg
+){
+  static FzMark mark;
+  int bAuto = sqlite3_get_autocommit(fzDb.db);
+  const char *zCode;
+  char zWord[40];
+  int rc;
+  if( bAuto ) fzMark(&fzDb, &mark);
+  rc = fzRun(&fzDb, zSql, fzNArg, fzArg, xRow, pArg);
+  if( bAuto!=sqlite3_get_autocommit(fzDb.db) ) fzDie("%s: transaction", zSql);
+  if( rc==SQLITE_OK ) return 0;
+  zCode = fzCode(&fzDb);
+  snprintf(zWord, sizeof(zWord), " %s ", zCode ? zCode : "?");
+  if( strstr(zAllowed, zWord)==0 ) fzDie("%s: %d %s", zSql, rc, fzDb.zErr);
+  if( bAuto && !fzSame(&fzDb, &mark) ) fzDie("%s raised and changed", zSql);
+  return zCode;
+}
+
+/* SELECT zName(...): the answer is in fzA. */
+static const char *fzFunc(const char *zName, const char *zAllowed){
+  char *zSql = fzCallSql("SELECT ", zName);
+  const char *zCode;
+  memset(&fzA, 0, sizeof(fzA));
+  zCode = fzGuarded(zSql, zAllowed, fzAnswerRow, 0);
+  if( zCode==0 && fzDb.nRow!=1 ) fzDie("%s: no row", zSql);
+  sqlite3_free(zSql);
+  return zCode;
+}
+
+/*
+** SELECT zCols FROM zName(...), or through INSERT ... SELECT: writing
+** statements allow claimq no savepoint of its own.
+*/
+static void fzClaimRows(const char *zCols, const char *zName, FzRowFunc xRow){
+  static const char *const zMine = "INSERT INTO mine ";
+  int bInsert = fzChoose(4)==3;
+  char *zHead = sqlite3_mprintf("%sSELECT %s FROM ", bInsert ? zMine : "",
+                                zCols);
+  char *zSql = fzCallSql(zHead, zName);
+  fzGuarded(zSql, "", bInsert ? 0 : xRow, 0);
+  if( bInsert ){
+    fzNArg = 0;
+    fzRun(&fzDb, "SELECT * FROM mine ORDER BY rowid", 0, 0, xRow, 0);
+    fzMust(&fzDb, "DELETE FROM mine");
+  }
+  sqlite3_free(zSql);
+  sqlite3_free(zHead);
+}
+
+static const char *fzColText(sqlite3_stmt *pStmt, int i){
+  const char *z = (const char*)sqlite3_column_text(pStmt, i);
+  return z ? z : "";
+}
+
+/**************************************************************************
+** New work
+*/
+static int fzKeyTaken(int eKind, int iScope, int iKey){
+  int i;
+  for(i=0; i<fzM.nItem && iKey>=0; i++){
+    const FzItem *p = &fzM.aItem[i];
+    if( p->eKind==eKind && p->iScope==iScope && p->iKey==iKey
+     && p->eState==FZ_WAIT
+    ){
+      return i;
+    }
+  }
+  return -1;
+}
+
+/* Options that enqueue and submit share; returns the source key or -1. */
+static int fzWorkOptions(void){
+  int iKey = fzChoose(6)-4;
+  if( iKey>=0 ) fzOpt("source_key", fzText(fzKey[iKey]));
+  if( fzChoose(4)==3 ) fzOpt("delay_ms", fzInt(fzTtl()));
+  fzOpt("now_ms", fzInt(fzNow));
+  return iKey<0 ? -1 : iKey;
+}
+
+static const char *const fzSession[] = { "s0", "s1" };
+static const char *const fzLane[] = { "l0", "l1" };
+
+static void fzEnqueue(void){
+  int iScope = fzChoose(2), iKey, iOld;
+  if( fzM.nItem>=FZ_NITEM ) return;
+  fzBeginArgs();
+  fzAdd(fzText(fzSession[iScope]));
+  fzAdd(fzInt(fzM.nItem));
+  iKey = fzWorkOptions();
+  if( fzChoose(4) ) fzOpt("slot_policy", fzText("join"));
+  if( fzChoose(16)==15 ) fzOpt("work_class", fzText("session_command"));
+  if( fzChoose(16)==15 ) fzOpt("merge_key", fzText("group:g"));
+  if( fzChoose(16)==15 ){
+    fzOpt("delivery_policy", fzText("after_current_turn_commit"));
+  }
+  fzFunc("claimq_enqueue", "");
+  iOld = fzKeyTaken(FZ_SESSION, iScope, iKey);
+  if( iOld>=0 ){
+    if( strcmp(fzM.aItem[iOld].zBatch, fzA.z) ) fzDie("enqueue: not the same");
+  }else{
+    FzItem *p = fzNewItem(FZ_SESSION, iScope, iKey);
+    snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzA.z);
+  }
+}
+
+static void fzSubmit(void){
+  int iScope = fzChoose(2), iKey, iOld, iCaps = fzChoose(4), bGrant;
+  if( fzM.nItem>=FZ_NITEM ) return;
+  fzBeginArgs();
+  fzAdd(fzText(fzLane[iScope]));
+  fzAdd(fzInt(fzM.nItem));
+  iKey = fzWorkOptions();
+  fzOpt("capabilities", fzText(fzCapsText[iCaps]));
+  fzOpt("priority", fzInt(fzChoose(3)));
+  bGrant = fzChoose(4)==3;
+  if( bGrant ) fzOpt("reclaim", fzText("grant"));
+  if( fzChoose(4)==3 ) fzOpt("max_reclaims", fzInt(fzChoose(2)));
+  if( fzChoose(4)==3 ) fzOpt("max_attempts", fzInt(fzChoose(3)));
+  fzFunc("claimq_submit", "");
+  iOld = fzKeyTaken(FZ_LANE, iScope, iKey);
+  if( iOld>=0 ){
+    if( fzM.aItem[iOld].iRow!=fzA.i ) fzDie("submit: not the same");
+  }else{
+    FzItem *p = fzNewItem(FZ_LANE, iScope, iKey);
+    p->iRow = fzA.i;
+    p->mCaps = (u8)iCaps;
+    p->bGrant = (u8)bGrant;
+  }
+}
+
+/* Message numbers have no gaps. */
+static void fzPublished(int iPart, i64 iSeq, FzItem *p){
+  if( iSeq!=++fzM.aPart[iPart].iLast ) fzDie("seq %lld: a gap", iSeq);
+  p->iRow = iSeq;
+}
+
+static void fzPublish(void){
+  int iPart = fzChoose(FZ_NPART);
+  if( fzM.nItem>=FZ_NITEM ) return;
+  fzBeginArgs();
+  fzAdd(fzText("q"));
+  fzAdd(fzInt(fzM.nItem));
+  fzOpt("partition", fzInt(iPart));
+  fzOpt("now_ms", fzInt(fzNow));
+  fzFunc("claimq_publish", "");
+  fzPublished(iPart, fzA.i, fzNewItem(FZ_OUTBOX, iPart, -1));
+}
+
+/* Plain INSERT: defaults and triggers do the rest. */
+static void fzInsert(void){
+  int iScope = fzChoose(2);
+  FzItem *p;
+  if( fzM.nItem>=FZ_NITEM ) return;
+  fzBeginArgs();
+  fzAdd(fzInt(fzM.nItem));
+  fzAdd(fzInt(iScope));
+  fzAdd(fzInt(fzNow));
+  switch( fzChoose(3) ){
+    case 0:
+      fzGuarded("INSERT INTO claimq_batch(session_id, payload, enqueued_at_ms)"
+          " VALUES('s'||?2, ?1, ?3)", "", 0, 0);
+      p = fzNewItem(FZ_SESSION, iScope, -1);
+      fzNArg = 0;
+      fzGuarded("SELECT batch_id FROM claimq_batch"
+          " ORDER BY enqueue_seq DESC LIMIT 1", "", fzAnswerRow, 0);
+      snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzA.z);
+      break;
+    case 1:
+      fzGuarded("INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
+          " available_at_ms) VALUES('l'||?2, ?1, ?3, ?3+5)", "", 0, 0);
+      p = fzNewItem(FZ_LANE, iScope, -1);
+      p->iRow = sqlite3_last_insert_rowid(fzDb.db);
+      break;
+    default:
+      fzGuarded("INSERT INTO claimq_message(queue_name, partition, payload,"
+          " created_at_ms) VALUES('q', ?2, ?1, ?3)", "", 0, 0);
+      fzPublished(iScope, fzM.aPart[iScope].iLast+1,
+                  fzNewItem(FZ_OUTBOX, iScope, -1));
+  }
+}
+
+static int fzBulkRow(void *pArg, sqlite3_stmt *pStmt){
+  FzItem *p = &fzM.aItem[sqlite3_column_int64(pStmt, 0)];
+  (void)pArg;
+  snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzColText(pStmt, 1));
+  p->iRow = sqlite3_column_int64(pStmt, 1);
+  return 1;
+}
+
+/* So many that fall due at once that claims have to promote them. */
+static void fzBulk(void){
+  int i, eKind = fzChoose(2) ? FZ_LANE : FZ_SESSION;
+  int iFirst = fzM.nItem;
+  if( fzM.nItem+70>FZ_NITEM ) return;
+  fzBeginArgs();
+  fzAdd(fzInt(iFirst));
+  fzAdd(fzInt(iFirst+69));
+  fzAdd(fzInt(fzNow));
+  for(i=0; i<70; i++) fzNewItem(eKind, 0, -1);
+  if( eKind==FZ_SESSION ){
+    fzGuarded("WITH c(i) AS (SELECT ?1 UNION ALL SELECT i+1 FROM c WHERE i<?2)"
+        " INSERT INTO claimq_batch(session_id, payload, enqueued_at_ms,"
+        " available_at_ms) SELECT 's0', i, ?3, ?3+10 FROM c", "", 0, 0);
+    fzNArg = 1;
+    fzGuarded("SELECT payload, batch_id FROM claimq_batch WHERE payload>=?1",
+        "", fzBulkRow, 0);
+  }else{
+    fzGuarded("WITH c(i) AS (SELECT ?1 UNION ALL SELECT i+1 FROM c WHERE i<?2)"
+        " INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
+        " available_at_ms) SELECT 'l0', i, ?3, ?3+10 FROM c", "", 0, 0);
+    fzNArg = 1;
+    fzGuarded("SELECT payload, job_id FROM claimq_job WHERE payload>=?1",
+        "", fzBulkRow, 0);
+  }
+}
+
+/**************************************************************************
+** Claims.  All ask for these columns: the payload first.
+*/
+#define FZ_CLAIM_COLS "claim_id, lease_token, fencing_token, expires_at_ms"
+#define FZ_COLS "payload, " FZ_CLAIM_COLS ", 0, 0"
+
+static int fzClaimKind;           /* What is being claimed */
+static i64 fzClaimTtl;
+static int fzClaimScope;          /* Session, lane, partition; -1: any */
+static int fzClaimCaps;
+static i64 fzClaimMax;
+static int fzClaimRow;            /* Rows so far */
+
+/* The claim of a row, a new one if it is not the one before. */
+static void fzRowClaim(int iScope, sqlite3_stmt *pStmt){
+  const char *zId = fzColText(pStmt, 1);
+  i64 iExpires = sqlite3_column_int64(pStmt, 4);
+  int bNew = fzClaimRow==0 || fzClaimKind==FZ_LANE;
+  if( iExpires!=fzAddSat(fzNow, fzClaimTtl) ) fzDie("%s: expiry", zId);
+  if( fzClaimRow>=fzClaimMax ) fzDie("%s: more rows than asked for", zId);
+  if( bNew ){
+    fzNewClaim(fzClaimKind, iScope, zId, fzColText(pStmt, 2), iExpires);
+  }else if( strcmp(zId, fzM.aClaim[fzM.nClaim-1].zId) ){
+    fzDie("%s: one claim expected", zId);
+  }
+  fzClaimRow++;
+}
+
+/* A row of claimq, claimq_lane or claimq_dead_letter. */
+static int fzItemRow(void *pArg, sqlite3_stmt *pStmt){
+  i64 i = sqlite3_column_int64(pStmt, 0);
+  FzItem *p;
+  (void)pArg;
+  if( i<0 || i>=fzM.nItem ) fzDie("unknown item %lld", i);
+  p = &fzM.aItem[i];
+  fzRowClaim(0, pStmt);
+  if( fzClaimKind==FZ_LETTER ){
+    if( p->eState!=FZ_DEAD ) fzDie("item %lld is no dead letter", i);
+  }else if( p->eState!=FZ_WAIT || p->eKind!=fzClaimKind
+         || (fzClaimScope>=0 && p->iScope!=fzClaimScope)
+  ){
+    fzDie("item %lld does not wait there", i);
+  }
+  fzTake((int)i, fzNow);
+  if( fzClaimKind==FZ_LANE ){
+    if( p->mCaps & ~fzClaimCaps ) fzDie("item %lld: not capable", i);
+    fzForgetSettled(p->iRow);
+    fzM.aClaim[fzM.nClaim-1].iJob = p->iRow;
+    p->bActive = 1;
+  }
+  return 1;
+}
+
+static int fzRoomForClaims(void){
+  return fzM.nClaim+FZ_NMEMBER<FZ_NCLAIM;
+}
+
+/* Begin the arguments of a claim with these; ttl and maximum follow. */
+static void fzClaimArgs(int eKind){
+  static const u8 aMax[] = { 1, 1, 1, 2, 2, 3, 4, FZ_NMEMBER, FZ_NMEMBER, 0 };
+  fzClaimKind = eKind;
+  fzClaimRow = 0;
+  fzClaimTtl = fzTtl();
+  fzClaimMax = aMax[fzChoose(10)];
+  fzAdd(fzText(fzOwner[fzChoose(2)]));
+  fzAdd(fzInt(fzClaimTtl));
+  fzAdd(fzInt(fzClaimMax));
+  fzAdd(fzNull());
+}
+
+static void fzClaimSession(void){
+  static const char *const azTake[] = {
+    "any", "any", "any", "turn_work", "session_command"
+  };
+  if( !fzRoomForClaims() ) return;
+  fzBeginArgs();
+  fzClaimScope = fzChoose(3)-1;
+  fzAdd(fzClaimScope<0 ? fzNull() : fzText(fzSession[fzClaimScope]));
+  fzClaimArgs(FZ_SESSION);
+  fzAdd(fzText(fzChoose(8)==7 ? "active_turn_checkpoint" : "idle"));
+  fzAdd(fzText(azTake[fzChoose(5)]));
+  fzAdd(fzInt(fzNow));
+  fzClaimRows(FZ_COLS, "claimq", fzItemRow);
+}
+
+static int fzSpentRow(void *pArg, sqlite3_stmt *pStmt){
+  FzItem *p = &fzM.aItem[sqlite3_column_int64(pStmt, 0)];
+  (void)pArg;
+  if( p->eState!=FZ_WAIT || p->iRow!=sqlite3_column_int64(pStmt, 1) ) return 1;
+  if( p->iClaim<0 || fzLive(p->iClaim, fzNow) ) fzDie("failed while live");
+  fzForgetSettled(p->iRow);
+  fzOver(p->iClaim);
+  p->eState = FZ_DEAD;
+  p->bActive = 0;
+  return 1;
+}
+
+/* A lane claim may find expired jobs that were reclaimed too often. */
+static void fzClaimLane(void){
+  if( !fzRoomForClaims() ) return;
+  fzBeginArgs();
+  fzClaimScope = fzChoose(2);
+  fzAdd(fzText(fzLane[fzClaimScope]));
+  fzClaimArgs(FZ_LANE);
+  fzClaimCaps = fzChoose(8);
+  if( fzClaimCaps>3 ) fzClaimCaps = 3;
+  fzAdd(fzText(fzCapsText[fzClaimCaps]));
+  fzAdd(fzInt(0));
+  fzAdd(fzInt(fzNow));
+  fzClaimRows(FZ_COLS, "claimq_lane", fzItemRow);
+  fzNArg = 0;
+  fzGuarded("SELECT payload, job_id FROM claimq_job"
+      " WHERE state='failed' AND settled_by='reclaim_cap'", "", fzSpentRow, 0);
+}
+
+/* A row of claimq_outbox: in order, after the cursor. */
+static int fzMessageRow(void *pArg, sqlite3_stmt *pStmt){
+  int iPart = sqlite3_column_int(pStmt, 5);
+  i64 iSeq = sqlite3_column_int64(pStmt, 6);
+  int bNew = fzClaimRow==0;
+  FzClaim *p;
+  (void)pArg;
+  if( iPart<0 || iPart>=FZ_NPART ) fzDie("partition %d", iPart);
+  if( fzClaimScope>=0 && iPart!=fzClaimScope ) fzDie("not that partition");
+  fzRowClaim(iPart, pStmt);
+  p = &fzM.aClaim[fzM.nClaim-1];
+  if( bNew ){
+    if( fzLive(fzM.aPart[iPart].iClaim, fzNow) ) fzDie("two holders");
+    fzOver(fzM.aPart[iPart].iClaim);
+    fzM.aPart[iPart].iClaim = (short)(fzM.nClaim-1);
+    p->iFirst = fzM.aPart[iPart].iCursor+1;
+  }
+  if( iSeq!=p->iFirst+p->nMsg ) fzDie("message %lld out of order", iSeq);
+  p->nMsg++;
+  return 1;
+}
+
+static void fzClaimOutbox(void){
+  if( !fzRoomForClaims() ) return;
+  fzBeginArgs();
+  fzClaimScope = fzChoose(FZ_NPART+1)-1;
+  fzAdd(fzText("q"));
+  fzClaimArgs(FZ_OUTBOX);
+  fzAdd(fzClaimScope<0 ? fzNull() : fzInt(fzClaimScope));
+  fzAdd(fzInt(fzNow));
+  fzClaimRows("payload, " FZ_CLAIM_COLS ", partition, seq", "claimq_outbox",
+              fzMessageRow);
+}
+
+static void fzClaimLetter(void){
+  static const char *const azSource[] = {
+    0, 0, 0, "session", "lane", "outbox"
+  };
+  if( !fzRoomForClaims() ) return;
+  fzBeginArgs();
+  fzAdd(fzText(azSource[fzChoose(6)]));
+  fzAdd(fzNull());
+  fzClaimArgs(FZ_LETTER);
+  fzAdd(fzInt(fzNow));
+  fzClaimRows(FZ_COLS, "claimq_dead_letter", fzItemRow);
+}
+
+/* The one row of claimq_contest. */
+static int fzContestRow(void *pArg, sqlite3_stmt *pStmt){
+  int i = fzClaimScope;
+  i64 iFence = sqlite3_column_int64(pStmt, 3);
+  (void)pArg;
+  if( strcmp(fzColText(pStmt, 0), "claimed")==0 ){
+    if( fzLive(fzM.aSubj[i].iClaim, fzNow) ) fzDie("two holders");
+    if( fzM.aSubj[i].iKeep>fzNow ) fzDie("claimed, though kept back");
+    if( iFence<=fzM.iFence ) fzDie("contest: token %lld again", iFence);
+    fzOver(fzM.aSubj[i].iClaim);
+    fzRowClaim(i, pStmt);
+    fzM.iFence = iFence;
+    fzM.aSubj[i].iClaim = (short)(fzM.nClaim-1);
+    fzM.aSubj[i].iKeep = 0;
+  }else if( fzClaimTtl>0 && !fzLive(fzM.aSubj[i].iClaim, fzNow)
+         && fzM.aSubj[i].iKeep<=fzNow
+  ){
+    fzDie("yield, but to whom?");
+  }
+  return 1;
+}
+
+static void fzContest(void){
+  if( !fzRoomForClaims() ) return;
+  fzBeginArgs();
+  fzClaimScope = fzChoose(FZ_NSUBJ);
+  fzClaimKind = FZ_CONTEST;
+  fzClaimTtl = fzTtl();
+  fzClaimMax = 1;
+  fzClaimRow = 0;
+  fzAdd(fzInt(fzClaimScope));
+  fzAdd(fzText("label"));
+  fzAdd(fzText(fzOwner[fzChoose(2)]));
+  fzAdd(fzInt(fzClaimTtl));
+  fzAdd(fzNull());
+  fzAdd(fzInt(fzNow));
+  fzClaimRows("outcome, " FZ_CLAIM_COLS ", 0, 0", "claimq_contest",
+              fzContestRow);
+}
+
+/**************************************************************************
+** The verbs
+*/
+/* One of the last claims, -1 if there is none. */
+static int fzLastClaim(int n){
+  int i = fzM.nClaim-1-fzChoose(n);
+  return i<0 && fzM.nClaim>0 ? 0 : i;
+}
+
+/* The items of claim p go to this state, and nobody has them. */
+static void fzSettle(FzClaim *p, int eState){
+  int i;
+  for(i=0; i<p->nItem; i++){
+    FzItem *pItem = &fzM.aItem[p->aItem[i]];
+    pItem->bActive = 0;
+    if( eState>=0 ) pItem->eState = (u8)eState;
+  }
+  fzOver((int)(p-fzM.aClaim));
+}
+
+static void fzExpect(i64 iWant){
+  if( fzA.i!=iWant ) fzDie("answer %lld, not %lld", fzA.i, iWant);
+}
+
+/* Sessions and letters: one claim of several rows. */
+static void fzSettleMany(FzClaim *p, int eVerb){
+  int bLetter = p->eKind==FZ_LETTER;
+  if( eVerb!=FZ_RETRY ) fzExpect(p->nItem);
+  else if( strcmp(fzA.z, "retry") ) fzDie("retry: %s", fzA.z);
+  switch( eVerb ){
+    case FZ_COMPLETE: fzSettle(p, FZ_DONE);                       break;
+    case FZ_REJECT:   fzSettle(p, bLetter ? FZ_DONE : FZ_DEAD);   break;
+    default:          fzSettle(p, bLetter ? FZ_DEAD : FZ_WAIT);   break;
+  }
+}
+
+static void fzSettleLane(FzClaim *p, int eVerb){
+  p->eSettled = (u8)(eVerb==FZ_RELEASE ? 0 : eVerb+1);
+  if( eVerb==FZ_RETRY ){
+    p->bDead = strcmp(fzA.z, "dead")==0;
+    if( !p->bDead && strcmp(fzA.z, "retry") ) fzDie("retry: %s", fzA.z);
+    fzSettle(p, p->bDead ? FZ_DEAD : FZ_WAIT);
+    return;
+  }
+  fzExpect(1);
+  fzSettle(p, eVerb==FZ_COMPLETE ? FZ_DONE
+            : eVerb==FZ_REJECT ? FZ_DEAD : FZ_WAIT);
+}
+
+/* nDone messages are processed (bit i of mLetter: number i is rejected); those
+** after them wait, or are dead letters. */
+static void fzSettleOutbox(FzClaim *p, int eVerb, i64 nDone, int mLetter){
+  i64 iDone = p->iFirst+nDone-1, iLast = p->iFirst+p->nMsg-1;
+  int i;
+  for(i=0; i<fzM.nItem; i++){
+    FzItem *pItem = &fzM.aItem[i];
+    i64 iSeq = pItem->iRow;
+    if( pItem->eKind!=FZ_OUTBOX || pItem->iScope!=p->iScope
+     || pItem->eState!=FZ_WAIT || iSeq<p->iFirst || iSeq>iLast
+    ){
+      continue;
+    }
+    if( iSeq<=iDone ){
+      pItem->eState = (mLetter>>(iSeq-p->iFirst))&1 ? FZ_DEAD : FZ_DONE;
+    }else if( eVerb==FZ_REJECT ){
+      pItem->eState = FZ_DEAD;
+    }
+  }
+  if( eVerb==FZ_COMPLETE ) fzExpect(nDone);
+  if( eVerb==FZ_RELEASE ) fzExpect(p->nMsg);
+  if( eVerb==FZ_REJECT ) fzExpect(p->nMsg-nDone);
+  fzM.aPart[p->iScope].iCursor = eVerb==FZ_REJECT ? iLast : iDone;
+  fzOver((int)(p-fzM.aClaim));
+}
+
+static void fzSettleContest(FzClaim *p, int eVerb, i64 nKeep){
+  int i = p->iScope;
+  if( eVerb!=FZ_RETRY ) fzExpect(1);
+  fzOver((int)(p-fzM.aClaim));
+  if( nKeep>0 ) fzM.aSubj[i].iKeep = fzAddSat(fzNow, nKeep);
+}
+
+/*
+** Options of the outbox: how many are processed, and which of them are
+** rejected.
+*/
+static i64 fzOutboxOptions(
+  const FzClaim *p, int eVerb, int *pmLetter, char *zList, int nList
+){
+  i64 nDone = eVerb==FZ_COMPLETE ? p->nMsg : 0;
+  int i, n = 0;
+  *pmLetter = 0;
+  if( eVerb!=FZ_COMPLETE && eVerb!=FZ_RETRY && eVerb!=FZ_REJECT ) return 0;
+  if( fzChoose(2) ){
+    nDone = fzChoose(10)-1;
+    fzOpt("processed", fzInt(nDone));
+    if( nDone<0 ) nDone = 0;
+    if( nDone>p->nMsg ) nDone = p->nMsg;
+  }
+  if( eVerb==FZ_COMPLETE && fzChoose(3)==2 ){
+    *pmLetter = fzByte(&fzI) & ((1<<nDone)-1);
+    n += snprintf(zList, (size_t)nList, "[");
+    for(i=0; i<nDone; i++){
+      if( ((*pmLetter>>i)&1)==0 ) continue;
+      n += snprintf(&zList[n], (size_t)(nList-n),
+          "%s{\"seq\":%lld,\"reason\":\"r\"}", n>1 ? "," : "", p->iFirst+i);
+    }
+    snprintf(&zList[n], (size_t)(nList-n), "]");
+    fzOpt("rejected", fzText(zList));
+  }
+  return nDone;
+}
+
+/* The job is there yet, so that a settlement can be repeated. */
+static int fzRepeats(const FzClaim *p, int eVerb){
+  char zSql[100];
+  if( p->eKind!=FZ_LANE || p->eSettled!=eVerb+1 ) return 0;
+  snprintf(zSql, sizeof(zSql),
+      "SELECT count(*) FROM claimq_job WHERE job_id=%lld", p->iJob);
+  return fzOne(&fzDb, zSql)>0;
+}
+
+/* The claim counts and the verb was done. */
+static void fzVerbDone(FzClaim *p, int eVerb, i64 nDone, int mLetter,
+                       i64 nKeep){
+  if( eVerb==FZ_GUARD ){
+    fzExpect(1);
+    return;
+  }
+  switch( p->eKind ){
+    case FZ_SESSION:
+    case FZ_LETTER:  fzSettleMany(p, eVerb); break;
+    case FZ_LANE:    fzSettleLane(p, eVerb); break;
+    case FZ_OUTBOX:  fzSettleOutbox(p, eVerb, nDone, mLetter); break;
+    default:         fzSettleContest(p, eVerb, nKeep); break;
+  }
+}
+
+/* The verb was refused or not: is that right? */
+static void fzVerbCheck(
+  const FzClaim *p, int eVerb, int bRight, const char *zCode
+){
+  int bLost = zCode && strcmp(zCode, "claim_lost")==0;
+  if( p->eKind==FZ_CONTEST && eVerb==FZ_REJECT ){
+    if( zCode==0 || bLost ) fzDie("a contest was rejected");
+  }else if( !bRight ){
+    /* A release of what is over has nothing to do, whatever the token. */
+    if( !bLost && !(eVerb==FZ_RELEASE && p->bOver && fzA.i==0) ){
+      fzDie("a wrong token was accepted for %s", p->zId);
+    }
+  }else if( !p->bOver ){
+    if( zCode ) fzDie("claim %s counts, but: %s", p->zId, fzDb.zErr);
+  }else if( eVerb==FZ_RELEASE ){
+    if( zCode || fzA.i!=0 ) fzDie("release of %s, which is over", p->zId);
+  }else if( fzRepeats(p, eVerb) ){
+    if( zCode ) fzDie("%s: a settlement could not be repeated", p->zId);
+    if( eVerb==FZ_RETRY && p->bDead!=(strcmp(fzA.z, "dead")==0) ){
+      fzDie("%s: repeated, and %s", p->zId, fzA.z);
+    }
+  }else if( !bLost ){
+    fzDie("claim %s is over, and was accepted", p->zId);
+  }
+}
+
+static void fzVerb(void){
+  int eVerb = fzChoose(6), bRight, mLetter = 0;
+  i64 nDone = 0, nKeep = 0, iTtl = fzTtl();
+  char zList[400], zName[40];
+  const char *zCode;
+  FzClaim *p;
+  if( fzM.nClaim==0 ) return;
+  p = &fzM.aClaim[fzLastClaim(12)];
+  bRight = fzChoose(8)!=7;
+  fzBeginArgs();
+  fzAdd(fzText(p->zId));
+  fzAdd(fzText(bRight ? p->zToken : fzM.aClaim[fzChoose(fzM.nClaim)].zToken));
+  bRight = strcmp(fzArg[1].z, p->zToken)==0;
+  if( eVerb==FZ_RETRY || eVerb==FZ_REJECT ) fzAdd(fzText("reason"));
+  if( eVerb==FZ_RENEW ){
+    fzAdd(fzInt(iTtl));
+    fzAdd(fzInt(fzNow));
+  }else if( eVerb!=FZ_GUARD ){
+    fzOpt("now_ms", fzInt(fzNow));
+    if( (eVerb==FZ_RELEASE || eVerb==FZ_RETRY) && fzChoose(3)==2 ){
+      fzOpt("delay_ms", fzInt(iTtl));
+      nKeep = iTtl;
+    }
+    if( p->eKind==FZ_OUTBOX ){
+      nDone = fzOutboxOptions(p, eVerb, &mLetter, zList, sizeof(zList));
+    }
+  }
+  snprintf(zName, sizeof(zName), "claimq_%s", fzVerbName[eVerb]);
+  zCode = fzFunc(zName, " claim_lost bad_argument ");
+  fzVerbCheck(p, eVerb, bRight, zCode);
+  if( zCode || p->bOver ) return;
+  if( eVerb==FZ_RENEW ){
+    fzExpect(fzAddSat(fzNow, iTtl));
+    p->iExpires = fzA.i;
+  }else{
+    fzVerbDone(p, eVerb, nDone, mLetter, nKeep);
+  }
+}
+
+/**************************************************************************
+** Cancel, revoke, grant, reclaim, requeue, vacuum, fence
+*/
+
+/* Some item of a kind, 0 if there is none.  Often one that a claim has. */
+static FzItem *fzSomeItem(int eKind){
+  int i, n = fzM.nItem ? fzByte(&fzI) % fzM.nItem : 0;
+  int iClaim = fzLastClaim(8);
+  if( iClaim>=0 && fzM.aClaim[iClaim].nItem>0 ){
+    const FzClaim *p = &fzM.aClaim[iClaim];
+    n = p->aItem[n % p->nItem];
+  }
+  for(i=0; i<fzM.nItem; i++){
+    FzItem *p = &fzM.aItem[(n+i)%fzM.nItem];
+    if( p->eKind==eKind ) return p;
+  }
+  return 0;
+}
+
+/* The work is gone, and the claim that has it is lost. */
+static void fzGone(FzItem *p, int eState){
+  if( p->eKind==FZ_LANE ) fzForgetSettled(p->iRow);
+  fzDisplace(p);
+  p->eState = (u8)eState;
+  p->bActive = 0;
+}
+
+static void fzCancel(void){
+  int eKind = fzChoose(2) ? FZ_LANE : FZ_SESSION, bForce = 0;
+  FzItem *p = fzSomeItem(eKind);
+  const char *zWant = "missing";
+  if( p==0 ) return;
+  fzBeginArgs();
+  fzAdd(eKind==FZ_LANE ? fzInt(p->iRow) : fzText(p->zBatch));
+  fzOpt("now_ms", fzInt(fzNow));
+  if( eKind==FZ_LANE && fzChoose(3)==2 ){
+    bForce = 1;
+    fzOpt("force", fzInt(1));
+  }
+  fzFunc("claimq_cancel", "");
+  if( p->eState==FZ_WAIT ){
+    zWant = fzLive(p->iClaim, fzNow) && !bForce ? "claimed" : "cancelled";
+  }
+  if( strcmp(fzA.z, zWant) ) fzDie("cancel: %s, not %s", fzA.z, zWant);
+  if( strcmp(zWant, "cancelled")==0 ) fzGone(p, FZ_DONE);
+}
+
+static void fzRevoke(void){
+  FzItem *p = fzSomeItem(FZ_LANE);
+  int bHeld;
+  if( p==0 ) return;
+  fzBeginArgs();
+  fzAdd(fzInt(p->iRow));
+  fzOpt("now_ms", fzInt(fzNow));
+  if( fzFunc("claimq_revoke", p->eState==FZ_WAIT ? "" : " not_found ") ) return;
+  bHeld = p->eState==FZ_WAIT && p->iClaim>=0;
+  if( strcmp(fzA.z, bHeld ? "revoked" : "no_active_lease") ){
+    fzDie("revoke: %s", fzA.z);
+  }
+  if( !bHeld ) return;
+  fzForgetSettled(p->iRow);
+  fzOver(p->iClaim);
+  p->bActive = p->bGrant;
+}
+
+static void fzGrant(void){
+  FzItem *p = fzSomeItem(FZ_LANE);
+  int bOk;
+  if( p==0 ) return;
+  fzBeginArgs();
+  fzAdd(fzInt(p->iRow));
+  fzAdd(fzText(fzOwner[fzChoose(2)]));
+  fzAdd(fzInt(fzTtl()));
+  fzOpt("now_ms", fzInt(fzNow));
+  bOk = p->eState==FZ_WAIT && p->bActive && !fzLive(p->iClaim, fzNow);
+  if( (fzFunc("claimq_grant", " not_found not_reclaimable ")==0)!=bOk ){
+    fzDie("grant of job %lld: %s", p->iRow, fzDb.zErr);
+  }
+}
+
+static FzItem *fzReclaimed;
+
+static int fzReclaimRow(void *pArg, sqlite3_stmt *pStmt){
+  const char *zOutcome = fzColText(pStmt, 0);
+  FzItem *p = fzReclaimed;
+  (void)pArg;
+  if( strcmp(zOutcome, "claimed")==0 ){
+    if( p->eState!=FZ_WAIT || !p->bActive ) fzDie("reclaimed: not active");
+    fzRowClaim(0, pStmt);
+    fzTake((int)(p-fzM.aItem), fzNow);
+    fzForgetSettled(p->iRow);
+    fzM.aClaim[fzM.nClaim-1].iJob = p->iRow;
+  }else if( strcmp(zOutcome, "reclaim_cap_exceeded")==0 ){
+    if( fzLive(p->iClaim, fzNow) ) fzDie("failed while live");
+    fzGone(p, FZ_DEAD);
+  }
+  return 1;
+}
+
+static void fzReclaim(void){
+  FzItem *p = fzSomeItem(FZ_LANE);
+  if( p==0 || !fzRoomForClaims() ) return;
+  fzReclaimed = p;
+  fzBeginArgs();
+  fzClaimKind = FZ_LANE;
+  fzClaimTtl = fzTtl();
+  fzClaimMax = 1;
+  fzClaimRow = 0;
+  fzAdd(fzInt(p->iRow));
+  fzAdd(fzText(fzOwner[fzChoose(2)]));
+  fzAdd(fzInt(fzClaimTtl));
+  fzAdd(fzNull());
+  fzAdd(fzChoose(4)==3 ? fzInt(fzChoose(3)) : fzNull());
+  fzAdd(fzInt(fzNow));
+  fzClaimRows("outcome, " FZ_CLAIM_COLS ", 0, 0", "claimq_reclaim",
+              fzReclaimRow);
+}
+
+/* A letter: its id, and its item. */
+typedef struct FzLetterRef FzLetterRef;
+struct FzLetterRef {
+  i64 iLetter;
+  FzItem *pItem;
+};
+
+static int fzLetterRow(void *pArg, sqlite3_stmt *pStmt){
+  FzLetterRef *p = (FzLetterRef*)pArg;
+  p->iLetter = sqlite3_column_int64(pStmt, 0);
+  p->pItem = &fzM.aItem[sqlite3_column_int64(pStmt, 1)];
+  return 0;
+}
+
+/* The letter became work again. */
+static void fzRequeued(FzItem *p, int bProof){
+  if( bProof ) fzShrink(p);
+  else fzDisplace(p);
+  if( fzKeyTaken(p->eKind, p->iScope, p->iKey)>=0 ) p->iKey = -1;
+  p->eState = FZ_WAIT;
+  p->bActive = 0;
+  switch( p->eKind ){
+    case FZ_SESSION: snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzA.z); break;
+    case FZ_LANE:    p->iRow = fzA.i; break;
+    default:         fzPublished(p->iScope, fzA.i, p); break;
+  }
+}
+
+static void fzRequeue(void){
+  FzLetterRef r = { 0, 0 };
+  int bProof;
+  const char *zCode, *zWant = 0;
+  fzBeginArgs();
+  fzAdd(fzInt(fzChoose(8)));
+  fzGuarded("SELECT letter_id, payload FROM claimq_letter"
+      " WHERE status IN ('pending','reprocessing') ORDER BY letter_id"
+      " LIMIT 1 OFFSET ?1", "", fzLetterRow, &r);
+  if( r.pItem==0 ) return;
+  if( r.pItem->eState!=FZ_DEAD ) fzDie("letter %lld is not dead", r.iLetter);
+  bProof = r.pItem->iClaim>=0 && fzChoose(2);
+  if( bProof ){
+    if( fzM.aClaim[r.pItem->iClaim].bOver ) zWant = "claim_lost";
+  }else if( fzLive(r.pItem->iClaim, fzNow) ){
+    zWant = "conflict";
+  }
+  fzBeginArgs();
+  fzAdd(fzInt(r.iLetter));
+  fzOpt("now_ms", fzInt(fzNow));
+  if( bProof ){
+    fzOpt("claim_id", fzText(fzM.aClaim[r.pItem->iClaim].zId));
+    fzOpt("lease_token", fzText(fzM.aClaim[r.pItem->iClaim].zToken));
+  }
+  zCode = fzFunc("claimq_requeue", " conflict claim_lost ");
+  if( zCode!=zWant && (zCode==0 || zWant==0 || strcmp(zCode, zWant)) ){
+    fzDie("requeue: %s", fzDb.zErr);
+  }
+  if( zCode==0 ) fzRequeued(r.pItem, bProof);
+}
+
+static void fzVacuum(void){
+  fzBeginArgs();
+  if( fzChoose(2) ) fzOpt("limit", fzInt(fzChoose(5)));
+  if( fzChoose(2) ){
+    fzOpt("older_than_ms", fzInt(fzTtl()));
+    fzM.bOldGone = 1;
+  }
+  fzOpt("now_ms", fzInt(fzNow));
+  fzFunc("claimq_vacuum", "");
+  if( fzA.i<0 ) fzDie("vacuum: %lld", fzA.i);
+}
+
+static void fzFence(void){
+  int i = fzChoose(FZ_NRES);
+  i64 iToken = fzChoose(20);
+  fzBeginArgs();
+  fzAdd(fzText(i ? "r1" : "r0"));
+  fzAdd(fzInt(iToken));
+  fzFunc("claimq_fence", "");
+  fzExpect(iToken>=fzM.aSeen[i]);
+  if( iToken>fzM.aSeen[i] ) fzM.aSeen[i] = iToken;
+}
+
+/**************************************************************************
+** Transactions and time
+*/
+static void fzBeginTxn(void){
+  static const char *const azSave[] = {
+    "SAVEPOINT p0", "SAVEPOINT p1", "SAVEPOINT p2", "SAVEPOINT p3"
+  };
+  static const char *const azBegin[] = { "BEGIN", "BEGIN IMMEDIATE" };
+  int e = fzChoose(3);
+  if( fzLevel>=FZ_NLEVEL ) return;
+  fzMust(&fzDb, fzLevel==0 && e<2 ? azBegin[e] : azSave[fzLevel]);
+  fzSaved[fzLevel++] = fzM;
+}
+
+/* 0: ROLLBACK TO, 1: RELEASE, 2: ROLLBACK, 3: COMMIT. */
+static void fzEndTxn(int e){
+  char zSql[40];
+  if( fzLevel==0 ) return;
+  if( e<2 && fzLevel>1 ){
+    fzLevel--;
+    if( e==0 ){
+      fzM = fzSaved[fzLevel];
+      snprintf(zSql, sizeof(zSql), "ROLLBACK TO p%d", fzLevel);
+      fzMust(&fzDb, zSql);
+    }
+    snprintf(zSql, sizeof(zSql), "RELEASE p%d", fzLevel);
+    fzMust(&fzDb, zSql);
+    return;
+  }
+  fzMust(&fzDb, e==0 || e==2 ? "ROLLBACK" : "COMMIT");
+  if( e==0 || e==2 ) fzM = fzSaved[0];
+  fzLevel = 0;
+}
+
+/* When the claim ends; now if it does not. */
+static i64 fzClaimEnd(int iClaim){
+  if( iClaim<0 || fzM.aClaim[iClaim].iExpires>FZ_I64_MAX/2 ) return fzNow;
+  return fzM.aClaim[iClaim].iExpires;
+}
+
+/* The clock jumps; often to where a claim is just live, or just not. */
+static void fzJump(void){
+  static const i64 a[] = { 1, 10, 50, 100, 1000, 60000, -1, -10, -100, -60000 };
+  int i = fzChoose(20), iClaim = fzLastClaim(8);
+  if( i==10 ) fzNow = fzNow>1000 ? 1000 : 0;
+  else if( i==11 ) fzNow = fzNow>1000000 ? 1000 : FZ_I64_MAX/2;
+  else if( i>11 ) fzNow = fzClaimEnd(iClaim) + i%3-1;
+  else fzNow = fzAddSat(fzNow, a[i]>0 ? a[i] : 0) + (a[i]<0 ? a[i] : 0);
+  if( fzNow<0 ) fzNow = 0;
+  if( fzTracing() ) fprintf(stderr, "-- now %lld\n", fzNow);
+}
+
+/* A statement of the user's that reads meanwhile. */
+static void fzReaderToggle(void){
+  if( fzReader ){
+    sqlite3_finalize(fzReader);
+    fzReader = 0;
+  }else{
+    sqlite3_prepare_v2(fzDb.db, "SELECT * FROM claimq_meta, claimq_batch", -1,
+                       &fzReader, 0);
+    sqlite3_step(fzReader);
+  }
+  if( fzTracing() ) fprintf(stderr, "-- reader %s\n", fzReader ? "on" : "off");
+}
+
+/**************************************************************************
+** Invariants, by looking into the tables
+*/
+static u8 fzPlace[FZ_NITEM][4];   /* Times seen waiting in its kind, dead */
+static int fzHeld[FZ_NKIND];      /* Rows that carry a claim */
+
+/* A row carries claim zClaim; the model says iClaim. */
+static void fzCheckClaim(int eKind, const char *zClaim, int iClaim, i64 iEnd){
+  if( iClaim<0 || strcmp(zClaim, fzM.aClaim[iClaim].zId) ){
+    fzDie("%s has a row that is not its own", zClaim);
+  }
+  if( fzM.aClaim[iClaim].iExpires!=iEnd ) fzDie("%s: wrong end", zClaim);
+  fzHeld[eKind]++;
+}
+
+/* kind, key, fencing_token, payload, waits, claim_id, expires_at_ms */
+static int fzCheckRow(void *pArg, sqlite3_stmt *pStmt){
+  int eKind = sqlite3_column_int(pStmt, 0);
+  i64 iKey = sqlite3_column_int64(pStmt, 1);
+  i64 iFence = sqlite3_column_int64(pStmt, 2);
+  i64 iItem = sqlite3_column_int64(pStmt, 3);
+  const char *zClaim = (const char*)sqlite3_column_text(pStmt, 5);
+  int iClaim = -1;
+  (void)pArg;
+  if( iKey<FZ_NROW ){
+    if( iFence<fzM.aRowFence[eKind][iKey] ) fzDie("a token went back");
+    fzM.aRowFence[eKind][iKey] = iFence;
+  }
+  if( eKind==FZ_OUTBOX ){
+    iClaim = fzM.aPart[iKey-1].iClaim;
+  }else if( eKind==FZ_CONTEST ){
+    iClaim = fzM.aSubj[iItem].iClaim;
+  }else{
+    if( iItem<0 || iItem>=fzM.nItem ) fzDie("unknown item %lld", iItem);
+    if( sqlite3_column_int(pStmt, 4) ){
+      fzPlace[iItem][eKind]++;
+      iClaim = fzM.aItem[iItem].iClaim;
+    }
+  }
+  if( zClaim ) fzCheckClaim(eKind, zClaim, iClaim,
+                            sqlite3_column_int64(pStmt, 6));
+  return 1;
+}
+
+static int fzMessageSeen(void *pArg, sqlite3_stmt *pStmt){
+  i64 iItem = sqlite3_column_int64(pStmt, 0);
+  (void)pArg;
+  if( iItem<0 || iItem>=fzM.nItem ) fzDie("unknown item %lld", iItem);
+  fzPlace[iItem][FZ_OUTBOX]++;
+  return 1;
+}
+
+static void fzLook(const char *zSql, FzRowFunc xRow){
+  if( fzRun(&fzDb, zSql, 0, 0, xRow, 0) ) fzDie("%s: %s", zSql, fzDb.zErr);
+}
+
+static void fzScan(void){
+  memset(fzPlace, 0, sizeof(fzPlace));
+  memset(fzHeld, 0, sizeof(fzHeld));
+  fzLook("SELECT 0, enqueue_seq, fencing_token, payload, 1, claim_id,"
+      " expires_at_ms FROM claimq_batch", fzCheckRow);
+  fzLook("SELECT 1, job_id, fencing_token, payload, terminal_at_ms IS NULL,"
+      " claim_id, expires_at_ms FROM claimq_job", fzCheckRow);
+  fzLook("SELECT 2, partition_id, fencing_token, 0, 0, claim_id,"
+      " expires_at_ms FROM claimq_partition", fzCheckRow);
+  fzLook("SELECT 3, letter_id, fencing_token, payload,"
+      " status IN ('pending','reprocessing'), claim_id, expires_at_ms"
+      " FROM claimq_letter", fzCheckRow);
+  fzLook("SELECT 4, holder_id, fencing_token, subject_kind, 0, claim_id,"
+      " expires_at_ms FROM claimq_holder", fzCheckRow);
+  fzLook("SELECT m.payload FROM claimq_message AS m, claimq_partition AS p"
+      " WHERE p.queue_name=m.queue_name AND p.partition=m.partition"
+      " AND m.seq>p.processed_seq", fzMessageSeen);
+}
+
+static void fzCheckItem(int i){
+  const FzItem *p = &fzM.aItem[i];
+  int j;
+  for(j=0; j<4; j++){
+    int nWant = p->eState==FZ_WAIT ? j==p->eKind
+              : p->eState==FZ_DEAD ? j==FZ_LETTER : 0;
+    if( fzPlace[i][j]!=nWant ){
+      fzDie("item %d (kind %d, state %d): %d times in place %d", i, p->eKind,
+            p->eState, fzPlace[i][j], j);
+    }
+  }
+}
+
+static void fzCheck(void){
+  int aWant[FZ_NKIND], i;
+  memset(aWant, 0, sizeof(aWant));
+  fzDb.bQuiet = 1;
+  fzScan();
+  for(i=0; i<fzM.nItem; i++){
+    const FzItem *p = &fzM.aItem[i];
+    fzCheckItem(i);
+    if( p->iClaim>=0 ) aWant[p->eState==FZ_DEAD ? FZ_LETTER : p->eKind]++;
+  }
+  for(i=0; i<FZ_NPART; i++) aWant[FZ_OUTBOX] += fzM.aPart[i].iClaim>=0;
+  for(i=0; i<FZ_NSUBJ; i++) aWant[FZ_CONTEST] += fzM.aSubj[i].iClaim>=0;
+  for(i=0; i<FZ_NKIND; i++){
+    if( fzHeld[i]!=aWant[i] ){
+      fzDie("kind %d: %d rows are held, not %d", i, fzHeld[i], aWant[i]);
+    }
+  }
+  i = (int)fzOne(&fzDb, "SELECT count(*) FROM claimq_attempt"
+                        " WHERE outcome IS NULL");
+  if( i!=aWant[FZ_LANE] ) fzDie("%d attempts run, not %d", i, aWant[FZ_LANE]);
+  if( !fzM.bOldGone && fzOne(&fzDb, "SELECT count(*) FROM claimq_job AS j"
+      " WHERE (terminal_at_ms IS NOT NULL)<>(SELECT count(*)"
+      " FROM claimq_event AS e WHERE e.job_id=j.job_id)") ){
+    fzDie("a job ends with one event");
+  }
+  fzDb.bQuiet = 0;
+}
+
+/**************************************************************************
+** Histories
+*/
+static void fzStep(void){
+  switch( fzChoose(43) ){
+    case 0: case 1: case 2:            fzEnqueue(); break;
+    case 3: case 4: case 5:            fzSubmit(); break;
+    case 6: case 7:                    fzPublish(); break;
+    case 8: case 9: case 10:           fzClaimSession(); break;
+    case 11: case 12: case 13:         fzClaimLane(); break;
+    case 14: case 15:                  fzClaimOutbox(); break;
+    case 16:                           fzContest(); break;
+    case 17: case 18:                  fzClaimLetter(); break;
+    case 19: case 20: case 21: case 22:
+    case 23: case 24: case 25:         fzVerb(); break;
+    case 26: case 27:                  fzCancel(); break;
+    case 28:                           fzRevoke(); break;
+    case 29:                           fzGrant(); break;
+    case 30:                           fzReclaim(); break;
+    case 31: case 32:                  fzRequeue(); break;
+    case 33:                           fzVacuum(); break;
+    case 34:                           fzFence(); break;
+    case 35:                           fzBeginTxn(); break;
+    case 36:                           fzEndTxn(fzChoose(4)); break;
+    case 37: case 38: case 39:         fzJump(); break;
+    case 40:                           fzInsert(); break;
+    case 41:                           fzReaderToggle(); break;
+    default:                           fzBulk(); break;
+  }
+}
+
+/* Do something n times as these bytes say. */
+static void fzPlay(int n, void (*xStep)(void), const char *zBytes, int nByte){
+  FzIn saved = fzI;
+  while( n-- > 0 ){
+    fzI.a = (const uint8_t*)zBytes;
+    fzI.n = (size_t)nByte;
+    fzI.i = 0;
+    xStep();
+  }
+  fzI = saved;
+}
+
+/* How a history begins: with nothing, with work, with dead letters as well. */
+static void fzPrologue(int e){
+  if( e==0 ) return;
+  fzPlay(5, fzEnqueue, "\0\0\0\1", 4);
+  fzPlay(2, fzEnqueue, "\1\0\0\1", 4);
+  fzPlay(4, fzSubmit, "\0", 1);
+  fzPlay(4, fzPublish, "\0", 1);
+  if( e==2 ){
+    fzPlay(1, fzClaimSession, "\1\5\7", 3);
+    fzPlay(1, fzVerb, "\4", 1);
+    fzPlay(1, fzClaimLane, "\0\5\3\0\3", 5);
+    fzPlay(1, fzVerb, "\4", 1);
+    fzPlay(1, fzVerb, "\4\0\1", 3);
+    fzPlay(1, fzClaimOutbox, "\1\5\4", 3);
+    fzPlay(1, fzVerb, "\4", 1);
+  }
+  fzCheck();
+}
+
+static void fzBeginOps(void){
+  FzDb db;
+  fzSetup();
+  memset(&db, 0, sizeof(db));
+  if( sqlite3_open(":memory:", &db.db) ) fzDie("open");
+  fzMust(&db, "PRAGMA page_size=512");
+  if( sqlite3_claimq_init(db.db, 0, 0) ) fzDie("loading failed");
+  fzMust(&db, "SELECT claimq_init()");
+  fzMust(&db, "SELECT claimq_queue('q', 3)");
+  fzMust(&db, "CREATE TABLE mine(a,b,c,d,e,f,g)");
+  fzImage = fzSave(&db);
+  fzClose(&db);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
+  int i;
+  if( fzImage.a==0 ) fzBeginOps();
+  memset(&fzM, 0, sizeof(fzM));
+  for(i=0; i<FZ_NPART; i++) fzM.aPart[i].iClaim = -1;
+  for(i=0; i<FZ_NSUBJ; i++) fzM.aSubj[i].iClaim = -1;
+  fzI.a = aData;
+  fzI.n = nData;
+  fzI.i = 0;
+  fzNow = 1000;
+  fzLevel = 0;
+  fzReader = 0;
+  fzBorrow(&fzDb, &fzImage);
+  fzPrologue(fzChoose(3));
+  for(i=0; i<150 && fzMore(&fzI); i++){
+    fzStep();
+    fzCheck();
+  }
+  if( fzReader ) sqlite3_finalize(fzReader);
+  fzEndTxn(fzByte(&fzI) & 1 ? 3 : 2);
+  fzCheck();
+  fzIntegrity(&fzDb);
+  fzReturn(&fzDb);
+  return 0;
+}
