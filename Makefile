@@ -5,7 +5,9 @@
 #   make smoke           the functional tests, in seconds
 #   make test            everything, in minutes
 #   make soak            the tests that take hours
-#   make coverage        lines and branches that the tests reach
+#   make coverage        lines, branches and conditions that the tests reach
+#   make mutate          jumps that can be changed without a test noticing;
+#                        SAMPLE=20: every 20th of them
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
 #   make install         into PREFIX (/usr/local), below DESTDIR
@@ -40,12 +42,19 @@ GEN      = $(BUILD)/claimq_sql.h $(BUILD)/rust_debug_table.h
 OBJ      = $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/claimq_sql.o
 AMALG    = $(BUILD)/amalgamation/claimq.so
 
+# Versions of SQLite that the tests get for themselves: too old for claimq, the
+# oldest that is not, the newest.
+TOO_OLD  = 3.37.2
+OLD      = 3.38.2
+NEW      = 3.53.4
+
 # What the tests need besides the extension.
 TOOLS    = $(BUILD)/cqtest.so
-DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test
+DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
-.PHONY: all deps demo smoke test soak coverage bench amalgamation \
-        install uninstall clean tools drivers
+.PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
+        install uninstall clean tools drivers asan debug test-ready soak-ready \
+        fuzzers
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -123,11 +132,49 @@ $(BUILD)/static_test: test/static_main.c $(BUILD)/claimq.c ext/claimq.h
 	$(CC) $(CFLAGS) -Wno-unused-function -DSQLITE_CORE -Iext -o $@ \
 	  test/static_main.c $(BUILD)/claimq.c -lsqlite3
 
+# The same with threads, under ThreadSanitizer.
+$(BUILD)/threads_test: test/threads.c $(BUILD)/claimq.c ext/claimq.h
+	$(CC) $(WARN) -O1 -g -fsanitize=thread -Wno-unused-function \
+	  -DSQLITE_CORE -Iext -o $@ test/threads.c $(BUILD)/claimq.c -lsqlite3 \
+	  -lpthread
+
+# Other versions of SQLite, in build/sqlite-VERSION; see tcl/versions.tcl.  Two
+# builds of a version share its source.
+sqlite-%:
+	@$(TCLSH) tcl/versions.tcl $*
+sqlite-$(NEW)-%: sqlite-$(NEW)
+	@$(TCLSH) tcl/versions.tcl $(NEW)-$*
+
+# The fuzz targets, by clang's libFuzzer with sanitizers.  Only claimq and the
+# targets are watched; what they share is not, it is to be fast.
+CLANG    = clang
+FUZZ     = $(BUILD)/fuzz
+FUZZERS  = $(FUZZ)/fuzz_args $(FUZZ)/fuzz_ops $(FUZZ)/fuzz_rows
+FUZZBASE = $(FUZZ)/claimq.o $(FUZZ)/fuzz_common.o $(FUZZ)/fuzz_image.o
+FUZZSAN  = -fsanitize=fuzzer-no-link,address,undefined \
+           -fno-sanitize-recover=undefined
+FUZZC    = $(CLANG) $(WARN) -O1 -g -DSQLITE_CORE -DCLAIMQ_DEBUG -Iext
+
+fuzzers: $(FUZZERS)
+
+$(FUZZERS): %: %.o $(FUZZBASE)
+	$(CLANG) -g -fsanitize=fuzzer,address,undefined -o $@ $^ -lsqlite3
+
+$(FUZZ)/claimq.o: $(BUILD)/claimq.c
+	@mkdir -p $(@D)
+	$(FUZZC) $(FUZZSAN) -Wno-unused-function -c -o $@ $<
+
+$(FUZZ)/fuzz_common.o $(FUZZ)/fuzz_image.o: FUZZSAN =
+$(FUZZ)/fuzz_%.o: test/fuzz/fuzz_%.c $(wildcard test/fuzz/*.h) ext/claimq.h
+	@mkdir -p $(@D)
+	$(FUZZC) $(FUZZSAN) -c -o $@ $<
+
 #--------------------------------------------------------------------------
 # Tests.  deps comes first and alone: it may install what the rest needs.
 
 RUN = $(TCLSH) tcl/runtests.tcl
-SUB = @$(MAKE) --no-print-directory -s
+SUB = @+$(MAKE) --no-print-directory -s
+export CC TCLSH
 
 deps:
 	@CC='$(CC)' TCLSH='$(TCLSH)' sh tcl/deps.sh
@@ -141,49 +188,106 @@ smoke: deps
 	$(SUB) all tools
 	@$(RUN) -files smoke $(SO)
 
-# The functional tests again, on a build that watches itself: assert(), and the
-# address and undefined-behaviour sanitizers.  (Leaks are counted to the byte
-# by the harness, in every build.)
-ASAN = BUILD=build/asan SO=build/asan/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
-       SANITIZE=-fsanitize=address,undefined
-ASANLIB = $(shell $(CC) -print-file-name=libasan.so):$(shell \
-            $(CC) -print-file-name=libubsan.so)
-ASANRUN = env ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
-          LD_PRELOAD=$(ASANLIB) $(RUN) -files smoke build/asan/claimq.so
+# A build that watches itself: assert(), and the sanitizers of addresses,
+# undefined behaviour and leaks.  And one with assert() alone, for a SQLite that
+# has it too.
+ASAN  = BUILD=build/asan SO=build/asan/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
+        SANITIZE=-fsanitize=address,undefined
+DEBUG = BUILD=build/debug SO=build/debug/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
+        CPPFLAGS='-Ibuild/sqlite-$(NEW) -Iext -Ivtab -Ibuild/debug'
+ASANRUN = sh tcl/asan.sh $(RUN) -files
+asan:
+	$(SUB) $(ASAN) all
+debug: sqlite-$(NEW)
+	$(SUB) $(DEBUG) all
+
+test-ready: all tools drivers $(AMALG) asan sqlite-$(NEW)
+
+# Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
+FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
 
 test: deps
-	$(SUB) all tools drivers $(AMALG)
-	$(SUB) $(ASAN) all
+	@$(FUZZRUN) -deps
+	$(SUB) -j2 test-ready
 	@$(RUN) \
 	  -cmd checks '$(TCLSH) tcl/checks.tcl $(BUILD) $(SO) $(AMALG)' \
 	  -cmd core '$(BUILD)/core_test test/vectors' \
 	  -files smoke $(SO) \
 	  -files smoke $(AMALG) \
 	  -cmd static $(BUILD)/static_test \
-	  -cmd sanitizers '$(ASANRUN)' \
-	  -files test $(SO)
+	  -cmd sanitizers '$(ASANRUN) {smoke oom fault_* !fault_matrix} build/asan/claimq.so' \
+	  -cmd fuzz '$(FUZZRUN)' \
+	  -files test $(SO) \
+	  -cmd threads '$(BUILD)/threads_test 1' \
+	  -sqlite $(NEW) -files 'smoke contend oracle' $(SO)
 
-# Every place for a fault, many seeds, and what takes hours.
+# Every version of SQLite, every place for a fault, many seeds, and what takes
+# hours: the shorter ones first.  make soak SOAK=1 is the shortest soak.  (A
+# SQLite with asserts counts steps that others do not make: no *_cost there.)
+SOAK     = 100
+VALGRIND = valgrind -q --error-exitcode=9 --trace-children=yes
+soak-ready: test-ready debug sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
+            sqlite-$(OLD) sqlite-$(TOO_OLD)
+
 soak: deps
-	$(SUB) all tools
-	@CLAIMQ_SOAK=100 $(RUN) -files test $(SO) -files soak $(SO)
+	@sh tcl/deps.sh -part valgrind valgrind valgrind || true
+	@$(FUZZRUN) -deps
+	$(SUB) -j2 soak-ready
+	@CLAIMQ_SOAK=$(SOAK) $(RUN) \
+	  -sqlite $(NEW)-tsan/system \
+	  -cmd threads '$(BUILD)/threads_test $(SOAK)0' \
+	  -env '-u CLAIMQ_SOAK' \
+	  -sqlite $(TOO_OLD) -files old $(SO) \
+	  -sqlite system -with '$(VALGRIND)' -files smoke $(SO) -with '' \
+	  -sqlite $(NEW)-debug -files 'smoke test !*_cost' build/debug/claimq.so \
+	  -sqlite all -files 'smoke test' $(SO) \
+	  -env '' -sqlite system \
+	  -env CLAIMQ_SOAK=1 \
+	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
+	  -env '' \
+	  -files 'test soak' $(SO) \
+	  -cmd fuzz '$(FUZZRUN)' \
+	  -cmd mutate '$(TCLSH) tcl/mutate.tcl'
 
-# Same tests, on a build that counts.
+# Same tests, on builds that count: lines and branches by gcc, and conditions
+# (MC/DC) by clang.
 COV = BUILD=build/coverage SO=build/coverage/claimq.so \
-      OPT='-O0 -g -DNDEBUG' SANITIZE=--coverage
+      OPT='-O0 -g -DNDEBUG -DCLAIMQ_COVERAGE_TEST' SANITIZE=--coverage
+MCDC = CC=clang-19 BUILD=build/mcdc SO=build/mcdc/claimq.so \
+      OPT='-O0 -g -DNDEBUG -DCLAIMQ_COVERAGE_TEST' \
+      SANITIZE='-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc'
+COVRUN = $(RUN) -cmd core "$$b/core_test test/vectors" \
+      -files smoke $$b/claimq.so -files test $$b/claimq.so
 coverage: deps
 	$(SUB) tools
+	@rm -rf build/mcdc/prof
 	@find build/coverage -name '*.gcda' -exec rm -f {} + 2>/dev/null || true
 	$(SUB) $(COV) build/coverage/claimq.so build/coverage/core_test
-	@$(RUN) -cmd core 'build/coverage/core_test test/vectors' \
-	  -files smoke build/coverage/claimq.so \
-	  -files test build/coverage/claimq.so
-	@$(TCLSH) tcl/coverage.tcl build/coverage
+	@b=build/coverage; $(COVRUN)
+	@if sh tcl/deps.sh -part MC/DC clang-19 clang-19 llvm-cov-19 llvm-19 \
+	    /usr/lib/llvm-19/lib/clang/19/lib libclang-rt-19-dev; then \
+	  $(MAKE) --no-print-directory -s $(MCDC) \
+	    build/mcdc/claimq.so build/mcdc/core_test && \
+	  b=build/mcdc && export LLVM_PROFILE_FILE=$(CURDIR)/$$b/prof/%4m.profraw \
+	    && $(COVRUN) && $(TCLSH) tcl/coverage.tcl build/coverage $$b; \
+	else $(TCLSH) tcl/coverage.tcl build/coverage; fi
 
+# Compiled as a user's program would be: it loads claimq.so like any other.
+$(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(WARN) -O2 -g -o $@.tmp $(filter %.c,$^) -lsqlite3
+	mv -f $@.tmp $@
+
+# The program with one jump changed, again and again: see tcl/mutate.tcl.
+SAMPLE = 1
+FILE   = *
+mutate: deps
+	@$(TCLSH) tcl/mutate.tcl -file '$(FILE)' -sample $(SAMPLE)
+
+# QUICK=1: in a minute, without the peers.
 bench: deps
-	$(SUB) all tools
-	@if [ -e tcl/bench.tcl ]; then $(TCLSH) tcl/bench.tcl; \
-	else echo 'SKIPPED bench: there is no tcl/bench.tcl yet'; fi
+	$(SUB) all $(BUILD)/bench/bench
+	@QUICK='$(QUICK)' $(TCLSH) tcl/bench.tcl $(BUILD)
 
 #--------------------------------------------------------------------------
 

@@ -245,8 +245,9 @@ set source  [lsort [glob ext/*.c vtab/*.c]]
 set headers [lsort [glob -nocomplain ext/*.h vtab/*.h]]
 set pure {}
 foreach file $source {if {[layer_of $file] == 0} {lappend pure $file}}
-set text [concat $source $headers [glob test/*.c] \
-  [glob -nocomplain test/*.h] [glob sql/*.sql tcl/*.tcl tcl/*.sh]]
+set text [concat $source $headers [glob test/*.c test/*/*.c] \
+  [glob -nocomplain test/*.h test/*/*.h] \
+  [glob sql/*.sql tcl/*.tcl tcl/*.sh]]
 
 set verbs {SELECT INSERT UPDATE DELETE REPLACE CREATE DROP ALTER BEGIN COMMIT
   END ROLLBACK SAVEPOINT RELEASE PRAGMA WITH ANALYZE ATTACH DETACH}

@@ -6,6 +6,11 @@
 # Each tool or library is tried out, not looked up in a package list, so that
 # any system that has them will do.  When something is missing: on Debian as
 # root it is installed, elsewhere the command to run is printed and this fails.
+#
+#     sh tcl/deps.sh -part NAME TOOL PACKAGE [TOOL PACKAGE ...]
+#
+# The same for a part that can be left out: when a tool is missing and cannot
+# be installed, one line "SKIPPED NAME: ..." says so, and this fails.
 
 CC=${CC:-cc}
 TCLSH=${TCLSH:-tclsh}
@@ -13,6 +18,35 @@ TCLSH=${TCLSH:-tclsh}
 have_header() {
   printf '#include <%s>\n' "$1" | "$CC" $2 -E -o /dev/null - 2>/dev/null
 }
+
+# Install Debian packages if that is possible; fails if not.
+install() {
+  [ "$(id -u)" = 0 ] && [ -e /etc/debian_version ] || return 1
+  echo "installing: $*"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# TOOL PACKAGE ...: the packages of tools (commands or files) that are not
+# there.
+missing_tools() {
+  while [ $# -gt 1 ]; do
+    command -v "$1" >/dev/null || [ -e "$1" ] || echo "$2"
+    shift 2
+  done
+}
+
+if [ "$1" = -part ]; then
+  part=$2
+  shift 2
+  todo=$(missing_tools "$@" | tr '\n' ' ')
+  [ -z "$todo" ] || install $todo
+  todo=$(missing_tools "$@" | tr '\n' ' ')
+  [ -n "$todo" ] || exit 0
+  echo "SKIPPED $part: on Debian, run: sudo apt-get install $todo"
+  exit 1
+fi
 
 # The Debian packages of what does not work here.
 missing() {
@@ -32,13 +66,9 @@ missing() {
 
 todo=$(missing | tr '\n' ' ')
 [ -n "$todo" ] || exit 0
-if [ "$(id -u)" = 0 ] && [ -e /etc/debian_version ]; then
-  # gcc alone brings no headers of the C library.
-  case " $todo" in *" gcc "*) todo="$todo libc6-dev";; esac
-  echo "installing: $todo"
-  export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq
-  apt-get install -y -qq --no-install-recommends $todo >/dev/null || exit 1
+# gcc alone brings no headers of the C library.
+case " $todo" in *" gcc "*) todo="$todo libc6-dev";; esac
+if install $todo; then
   todo=$(missing | tr '\n' ' ')
   [ -n "$todo" ] || exit 0
 fi

@@ -4,8 +4,17 @@
 #
 # A part is one of
 #     -cmd NAME COMMAND     a program that tests
-#     -files GROUP SO       the files of test/ in that group (smoke, test,
-#                           soak; see tester.tcl), on that build of claimq
+#     -files GROUPS SO      the files of test/ in these groups (smoke, test,
+#                           soak; see tester.tcl) or of these names (!NAME:
+#                           without it), on that build of claimq
+# Between them, for the parts that follow:
+#     -env ARGUMENTS        of env(1): NAME=VALUE ..., -u NAME ...; {} ends it
+#     -with COMMAND         each file runs under this command; {} ends it
+#     -sqlite VERSIONS      each part runs on each of these versions of SQLite
+#                           (versions.tcl; or `all`); A/B is B if A cannot be
+#                           had; system ends it
+# A part that cannot run here (there is no npm to get SQLite from, say) is
+# SKIPPED.
 #
 # Whatever runs must close with a line "N passed, M failed" (", K skipped" may
 # follow); without it, it has crashed and counts as one failure.  Lines that
@@ -17,8 +26,9 @@
 # The last line is the sum of all; the exit code is 1 if anything failed.
 
 set root [file normalize [file join [file dirname [info script]] ..]]
+source [file join $root tcl versions.tcl]
 set parallel 2
-set limit 600                     ;# seconds for one file; soak has no limit
+set limit [expr {[info exists env(CLAIMQ_SOAK)] ? 36000 : 600}]  ;# seconds
 array set total {passed 0 failed 0 skipped 0}
 
 proc seconds {since} {
@@ -105,60 +115,116 @@ proc group_of {file} {
   return smoke
 }
 
-proc selected {file} {
-  if {![info exists ::env(TESTS)] || $::env(TESTS) eq ""} {return 1}
-  foreach pattern $::env(TESTS) {
-    if {[string match $pattern [file rootname [file tail $file]]]} {return 1}
+# Does one of the names fit one of the patterns, and none of those with a "!"?
+proc fits {names patterns} {
+  set fits 0
+  foreach pattern $patterns {
+    set not [string match !* $pattern]
+    if {[lsearch -glob $names [string trimleft $pattern !]] >= 0} {
+      if {$not} {return 0}
+      set fits 1
+    }
   }
-  return 0
+  return $fits
 }
 
-# Large files first, so that two at a time end at about the same time.
-proc files_of {group} {
+proc selected {name} {
+  if {![info exists ::env(TESTS)] || $::env(TESTS) eq ""} {return 1}
+  return [fits [list $name] $::env(TESTS)]
+}
+
+# Large files first, so that two at a time end at about the same time.  Those
+# that take hours must be named by their group.
+proc files_of {patterns} {
   set out {}
   foreach file [lsort [glob -nocomplain $::root/test/*.test]] {
-    if {[group_of $file] eq $group && [selected $file]} {
+    set name [file rootname [file tail $file]]
+    set group [group_of $file]
+    if {[fits [list $group $name] $patterns] && [selected $name]
+        && ($group ne "soak" || "soak" in $patterns)} {
       lappend out [list $file [file size $file]]
     }
   }
   return [lmap x [lsort -integer -decreasing -index 1 $out] {lindex $x 0}]
 }
 
-proc run_files {group so} {
+proc run_files {patterns so} {
   set ::env(CLAIMQ_SO) [file normalize $so]
-  foreach file [files_of $group] {
+  foreach file [files_of $patterns] {
     wait_until_fewer $::parallel
-    set id [job_start [file tail $file] \
-      [list [info nameofexecutable] $file]]
-    if {$group ne "soak"} {
-      after [expr {1000*$::limit}] [list job_timeout $id]
-    }
+    set id [job_start [file tail $file] [list env {*}$::setenv {*}$::library \
+      {*}$::with [info nameofexecutable] $file]]
+    after [expr {1000*$::limit}] [list job_timeout $id]
   }
   wait_until_fewer 1
 }
 
 proc run_cmd {name command} {
-  job_start $name $command
+  job_start $name [concat [list env] $::setenv $::library $command]
   wait_until_fewer 1
 }
 
+proc skip_part {what why} {
+  puts "SKIPPED: $what: [lindex [split $why \n] 0]"
+  incr ::total(skipped)
+}
+
+# What makes a process use a version of SQLite.
+proc library_of {version} {
+  if {$version eq "system"} return
+  return [list LD_LIBRARY_PATH=[sqlite_get $version] CLAIMQ_SQLITE=$version]
+}
+
+# The first of some versions, as 3.53.4-tsan/system, that can be had, or "".
+proc first_version {choice} {
+  foreach version [split $choice /] {
+    if {![catch {library_of $version} ::library]} {return $version}
+    skip_part "sqlite $version" $::library
+  }
+}
+
+# Run a part, on each version of SQLite that was asked for.
 proc run_part {title script} {
-  set start [clock milliseconds]
-  puts "$title"
-  flush stdout
-  uplevel 1 $script
-  puts "$title: [seconds $start]"
+  set tool [lindex $::with 0]
+  if {$tool ne ""} {append title ", $tool"}
+  if {$tool ne "" && [auto_execok $tool] eq ""} {
+    skip_part $title "$tool is not installed"
+    return
+  }
+  foreach choice $::sqlite {
+    set version [first_version $choice]
+    if {$version eq ""} continue
+    set what $title
+    if {$version ne "system"} {append what ", SQLite $version"}
+    puts $what
+    flush stdout
+    set start [clock milliseconds]
+    uplevel 1 $script
+    puts "$what: [seconds $start]"
+  }
 }
 
 set running 0
 set next_job 0
+set setenv {}
+set with {}
+set sqlite system
 set start [clock milliseconds]
 cd $root
 while {[llength $argv]} {
-  set argv [lassign $argv kind a b]
+  set argv [lassign $argv kind a]
   switch -- $kind {
-    -cmd    {run_part $a {run_cmd $a $b}}
-    -files  {run_part "$a tests on $b" {run_files $a $b}}
+    -env    {set setenv $a}
+    -with   {set with $a}
+    -sqlite {set sqlite [expr {$a eq "all" ? [sqlite_all] : $a}]}
+    -cmd    {
+      set argv [lassign $argv b]
+      run_part $a {run_cmd $a $b}
+    }
+    -files  {
+      set argv [lassign $argv b]
+      run_part "[join $a +] tests on $b" {run_files $a $b}
+    }
     default {puts stderr "unknown part: $kind"; exit 2}
   }
 }

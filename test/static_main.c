@@ -62,6 +62,17 @@ static void checkClaim(sqlite3 *db){
   checkQuery(db, "SELECT count(*) FROM claimq_batch", "0");
 }
 
+/* A connection can be opened while another one locks everything: what the
+** entry point could not do must not become the result of sqlite3_open(). */
+static void checkLocked(sqlite3 *db, const char *zFile){
+  sqlite3 *db2 = 0;
+  checkQuery(db, "BEGIN EXCLUSIVE", "");
+  check("open a locked database", sqlite3_open(zFile, &db2)==SQLITE_OK);
+  checkQuery(db, "COMMIT", "");
+  checkQuery(db2, "SELECT count(*) FROM claimq('chat-1', 'worker-a')", "0");
+  check("close after a lock", sqlite3_close(db2)==SQLITE_OK);
+}
+
 int main(void){
   const char *zFile = "build/static_test.db";
   sqlite3 *db1 = 0;
@@ -77,6 +88,7 @@ int main(void){
   checkQuery(db1, "SELECT claimq_enqueue('chat-1', 'hello') LIKE 'qwb:%'", "1");
   check("open 2", sqlite3_open(zFile, &db2)==SQLITE_OK);
   checkClaim(db2);
+  checkLocked(db1, zFile);
   check("close 1", sqlite3_close(db1)==SQLITE_OK);
   check("close 2", sqlite3_close(db2)==SQLITE_OK);
   remove(zFile);
