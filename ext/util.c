@@ -67,7 +67,10 @@ CQ_PRIV void claimqFailRc(CqOp *p, int rc){
   rcExt = sqlite3_extended_errcode(p->db);
   if( CQ_NEVER((rcExt & 0xff)!=(rc & 0xff)) ) return;
   p->rc = rcExt;
-  p->zErr = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
+  /* A statement that fails and is interrupted on its way out keeps the
+  ** message of the failure. */
+  p->zErr = sqlite3_mprintf("%s", rc==SQLITE_INTERRUPT
+     ? sqlite3_errstr(rc) : sqlite3_errmsg(p->db));
   if( p->zErr==0 ){
     p->rc = SQLITE_NOMEM;
   }else if( rcExt==SQLITE_CONSTRAINT_TRIGGER

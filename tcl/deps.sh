@@ -55,7 +55,8 @@ missing() {
   command -v sqlite3 >/dev/null || echo sqlite3
   have_header sqlite3ext.h || echo libsqlite3-dev
   if command -v "$TCLSH" >/dev/null; then
-    echo 'package require sqlite3' | "$TCLSH" >/dev/null 2>&1 ||
+    # tclsh ends with 0 whatever goes wrong in what it reads from stdin.
+    echo 'exit [catch {package require sqlite3}]' | "$TCLSH" ||
       echo libsqlite3-tcl
     inc=$(echo 'puts [::tcl::pkgconfig get includedir,runtime]' | "$TCLSH")
     have_header tcl.h "-I$inc" || echo tcl-dev

@@ -23,15 +23,14 @@
 #
 # How many trials: with CLAIMQ_SOAK every place of every fault.  Without, some
 # contexts of each case (always those in which nothing is locked yet), some
-# faults, one place of each, chosen by a seed: the date, or CLAIMQ_SEED.
+# faults, one place of each, chosen by a seed: 1, or CLAIMQ_SEED.
 # CLAIMQ_CASE='CASE.CONTEXT.FAULT' (globs) selects, e.g. 'lane-*.begin.oom-*';
 # of what it selects every fault is tried.
 
 set MATRIX(contexts) 5            ;# Of each case, without CLAIMQ_SOAK,
 set MATRIX(some) 2                ;# and faults of each of these pairs
 set MATRIX(soak) [info exists env(CLAIMQ_SOAK)]
-set MATRIX(seed) [clock format [clock seconds] -format %Y%m%d -gmt 1]
-if {[info exists env(CLAIMQ_SEED)]} {set MATRIX(seed) $env(CLAIMQ_SEED)}
+set MATRIX(seed) $T(seed)
 set MATRIX(only) *
 if {[info exists env(CLAIMQ_CASE)]} {set MATRIX(only) $env(CLAIMQ_CASE)}
 set MATRIX(cases) {}
@@ -97,9 +96,7 @@ proc matrix_case {name template sql args} {
 }
 
 # The numbers of a pair: always the same for the same seed, pair and call.
-proc matrix_srand {pair} {
-  expr {srand([zlib crc32 "$::MATRIX(seed) $pair"] % 2147483646 + 1)}
-}
+proc matrix_srand {pair} {fault_seed $pair}
 proc matrix_random {n} {return [expr {1 + int(rand()*$n)}]}
 
 #--------------------------------------------------------------------------

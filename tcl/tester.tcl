@@ -124,6 +124,7 @@ set T(nfail)  0
 set T(nskip)  0
 set T(opened) {}                   ;# handles, in the order they were opened
 set T(name)   [file rootname [file tail $argv0]]
+set T(seed)   [expr {[info exists env(CLAIMQ_SEED)] ? $env(CLAIMQ_SEED) : 1}]
 set testdir   $T(root)/test
 
 # A path that the environment may set.  Made absolute there too, because
