@@ -334,16 +334,11 @@ static void cqSelectCommandFunc(
 ** Write one value as JSON at z.  Returns the end.
 */
 static char *cqOriginValue(CqOp *p, sqlite3_value *pVal, char *z){
-  CqText t;
   switch( sqlite3_value_type(pVal) ){
     case SQLITE_INTEGER:
       return z + claimqI64Text(sqlite3_value_int64(pVal), z);
     case SQLITE_TEXT:
-      t.z = (const char*)sqlite3_value_text(pVal);
-      t.n = sqlite3_value_bytes(pVal);
-      if( t.z ) return claimqJsonWrite(t, z);
-      p->rc = SQLITE_NOMEM;
-      return z;
+      return claimqJsonWrite(claimqValueText(p, pVal), z);
     case SQLITE_NULL:
       memcpy(z, "null", 4);
       return z+4;
@@ -366,7 +361,12 @@ static void cqOriginFunc(
   if( nVal%2 ){
     claimqFail(p, CQ_BAD_ARGUMENT, "every name needs a value");
   }
-  for(i=0; i<nVal; i++) nByte += 6*(i64)sqlite3_value_bytes(apVal[i]) + 24;
+  for(i=0; i<nVal; i++){
+    nByte += 24;
+    if( sqlite3_value_type(apVal[i])==SQLITE_TEXT ){
+      nByte += 6*(i64)claimqValueText(p, apVal[i]).n;
+    }
+  }
   z = zOut = claimqMalloc(p, nByte);
   if( zOut==0 ) return;
   *z++ = '{';

@@ -132,6 +132,10 @@ CQ_PRIV void claimqReadOptions(
 CQ_PRIV i64 claimqDueAt(CqOp*, const CqVal *pAt, const CqVal *pDelay);
 CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 CQ_PRIV int claimqTextEq(CqText, CqText);
+/* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
+CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
+/* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
+CQ_PRIV int claimqShown(CqText);
 
 struct CqIds {
   i64 *a;
@@ -160,6 +164,7 @@ CQ_PRIV CqCell *claimqRowsAdd(CqOp*, CqRows*);        /* nCol NULLs, or 0 */
 CQ_PRIV CqCell *claimqRow(const CqRows*, int iRow);
 CQ_PRIV void claimqCellInt(CqCell*, i64);
 CQ_PRIV void claimqCellText(CqOp*, CqRows*, CqCell*, CqText);
+CQ_PRIV void claimqCellValue(CqOp*, CqRows*, CqCell*, sqlite3_value*);
 /* Copy column iCol of the statement's current row, type and bytes as is. */
 CQ_PRIV void claimqCellColumn(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int iCol);
 CQ_PRIV void claimqCellResult(const CqCell*, sqlite3_context*);

@@ -58,7 +58,8 @@ static const CqDiscipline *cqVerbDiscipline(CqOp *p, CqVerb *pVerb){
     }
   }
   claimqFail(p, CQ_BAD_ARGUMENT, "claim_id must be the id of a claim, such as "
-             "'qwc:7:1', got TEXT '%.40s'", pVerb->claimId.z);
+             "'qwc:7:1', got TEXT '%.*s'", claimqShown(pVerb->claimId),
+             pVerb->claimId.z);
   return 0;
 }
 

@@ -559,7 +559,8 @@ static void cqRequeueClaim(CqOp *p, CqRequeue *pR, const CqVal *aOpt){
          && !claimqClaimIdParse(pVerb->claimId, "qdc", &pVerb->iHead,
                                 &pVerb->iFence) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "claim_id must be the id of a claim of dead "
-        "letters, such as 'qdc:7:1', got TEXT '%.40s'", pVerb->claimId.z);
+        "letters, such as 'qdc:7:1', got TEXT '%.*s'",
+        claimqShown(pVerb->claimId), pVerb->claimId.z);
   }
 }
 

@@ -58,8 +58,8 @@ static const CqArgDef cqOutboxQueue = {
 static void cqQueueCheck(CqOp *p, CqText queue){
   if( p->rc || claimqQueueNameOk(queue) ) return;
   claimqFail(p, CQ_BAD_ARGUMENT, "queue must be of letters, digits, '.', '_' "
-      "and '-', the first and last a letter or digit, got TEXT '%.40s'",
-      queue.z);
+      "and '-', the first and last a letter or digit, got TEXT '%.*s'",
+      claimqShown(queue), queue.z);
 }
 
 /*
@@ -252,7 +252,8 @@ static void cqPublishFunc(
   cqPublishKey(p, &pub);
   if( p->rc==SQLITE_OK && !claimqPayloadTypeOk(pub.aOpt[CQ_PO_TYPE].t) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "payload_type must be of printable ASCII "
-        "characters, got TEXT '%.40s'", pub.aOpt[CQ_PO_TYPE].t.z);
+        "characters, got TEXT '%.*s'", claimqShown(pub.aOpt[CQ_PO_TYPE].t),
+        pub.aOpt[CQ_PO_TYPE].t.z);
   }
   pub.queue = queue.t;
   pub.pPayload = apVal[1];

@@ -100,26 +100,32 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
   else cqCellBytes(pOp, p, pCell, SQLITE_TEXT, t.z, t.n);
 }
 
-CQ_PRIV void claimqCellColumn(
-  CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_stmt *pStmt, int iCol
+CQ_PRIV void claimqCellValue(
+  CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_value *pVal
 ){
-  sqlite3_value *pVal = sqlite3_column_value(pStmt, iCol);
   int eType = sqlite3_value_type(pVal);
-  const void *z;
   if( pOp->rc ) return;
   if( eType==SQLITE_INTEGER ){
     claimqCellInt(pCell, sqlite3_value_int64(pVal));
   }else if( eType==SQLITE_FLOAT ){
     pCell->eType = SQLITE_FLOAT;
     pCell->u.r = sqlite3_value_double(pVal);
-  }else if( eType!=SQLITE_NULL ){
-    int n;
-    z = eType==SQLITE_TEXT ? (const void*)sqlite3_value_text(pVal)
-                           : sqlite3_value_blob(pVal);
-    n = sqlite3_value_bytes(pVal);
-    if( z==0 && (n>0 || eType==SQLITE_TEXT) ) pOp->rc = SQLITE_NOMEM;
+  }else if( eType==SQLITE_TEXT ){
+    claimqCellText(pOp, p, pCell, claimqValueText(pOp, pVal));
+  }else if( eType==SQLITE_BLOB ){
+    const void *z = sqlite3_value_blob(pVal);
+    int n = sqlite3_value_bytes(pVal);
+    if( z==0 && n>0 ) pOp->rc = SQLITE_NOMEM;
     else cqCellBytes(pOp, p, pCell, eType, z, n);
+  }else{
+    pCell->eType = SQLITE_NULL;
   }
+}
+
+CQ_PRIV void claimqCellColumn(
+  CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_stmt *pStmt, int iCol
+){
+  claimqCellValue(pOp, p, pCell, sqlite3_column_value(pStmt, iCol));
 }
 
 /*

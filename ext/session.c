@@ -556,8 +556,8 @@ static void cqEnqueueFunc(
   claimqReadOptions(p, cqEnqueueOpt, CQ_E_N, 0, nVal-2, &apVal[2], e.aOpt);
   if( p->rc==SQLITE_OK && !claimqMergeKeyOk(e.aOpt[CQ_E_MERGE].t) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
-        "'payload_default' or 'group:LABEL', got TEXT '%.40s'",
-        e.aOpt[CQ_E_MERGE].t.z);
+        "'payload_default' or 'group:LABEL', got TEXT '%.*s'",
+        claimqShown(e.aOpt[CQ_E_MERGE].t), e.aOpt[CQ_E_MERGE].t.z);
   }
   e.session = session.t;
   e.pPayload = apVal[1];

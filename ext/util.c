@@ -208,8 +208,29 @@ static char *cqWordList(const char *const *azWord){
 }
 
 /*
-** TEXT, JSON and WORD: the bytes.  sqlite3_value_text() answers 0 for NULL and
-** for out of memory alike; the type was looked at before, so 0 is the latter.
+** sqlite3_value_text() would copy a text that has no zero behind it, and most
+** that are bound have none.  sqlite3_value_bytes() turns the value into UTF-8 if
+** it is not yet; its bytes can then be had as they are.  No bytes: the text is
+** empty, or there was no memory to turn it.
+*/
+CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
+  CqText t;
+  t.n = sqlite3_value_bytes(pVal);
+  t.z = t.n>0 ? (const char*)sqlite3_value_blob(pVal) : 0;
+  if( t.z==0 ){
+    t.z = (const char*)sqlite3_value_text(pVal);
+    t.n = sqlite3_value_bytes(pVal);
+    if( t.z==0 ) p->rc = SQLITE_NOMEM;
+  }
+  return t;
+}
+
+CQ_PRIV int claimqShown(CqText t){
+  return t.n<40 ? t.n : 40;
+}
+
+/*
+** TEXT, JSON and WORD: the bytes.
 */
 static void cqReadText(
   CqOp *p, const CqArgDef *pDef, sqlite3_value *pVal, CqVal *pOut
@@ -218,11 +239,9 @@ static void cqReadText(
     cqWrong(p, pDef, pDef->eType==CQ_T_JSON ? "JSON text" : "text", pVal);
     return;
   }
-  pOut->t.z = (const char*)sqlite3_value_text(pVal);
-  pOut->t.n = sqlite3_value_bytes(pVal);
-  if( pOut->t.z==0 ){
-    p->rc = SQLITE_NOMEM;
-  }else if( !claimqUtf8Valid(pOut->t.z, pOut->t.n) ){
+  pOut->t = claimqValueText(p, pVal);
+  if( p->rc ) return;
+  if( !claimqUtf8Valid(pOut->t.z, pOut->t.n) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "%s is not valid UTF-8", pDef->zName);
   }else if( pDef->eType==CQ_T_TEXT && pDef->iMax && pOut->t.n>pDef->iMax ){
     claimqFail(p, CQ_TOO_LARGE, "%s has %d bytes, the limit is %lld",
@@ -361,22 +380,21 @@ static int cqFindOption(
   CqOp *p, const CqArgDef *aDef, int nDef, int mVerb, sqlite3_value *pName
 ){
   int i;
-  const char *zName = 0;
+  CqText name = {0, 0};
   char *zWhat;
   if( sqlite3_value_type(pName)==SQLITE_TEXT ){
-    zName = (const char*)sqlite3_value_text(pName);
-    if( zName==0 ) p->rc = SQLITE_NOMEM;
+    name = claimqValueText(p, pName);
   }
-  for(i=0; i<nDef && zName; i++){
+  for(i=0; i<nDef && name.z; i++){
     if( cqOptionCounts(&aDef[i], mVerb)
-     && (int)strlen(aDef[i].zName)==sqlite3_value_bytes(pName)
-     && strcmp(aDef[i].zName, zName)==0
+     && claimqTextEq(claimqStr(aDef[i].zName), name)
     ){
       return i;
     }
   }
-  zWhat = zName ? sqlite3_mprintf("unknown option '%.40s'", zName)
-                : sqlite3_mprintf("an option's name must be text");
+  zWhat = name.z
+     ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
+     : sqlite3_mprintf("an option's name must be text");
   if( zWhat==0 ) p->rc = SQLITE_NOMEM;
   cqBadOption(p, aDef, nDef, mVerb, zWhat);
   sqlite3_free(zWhat);

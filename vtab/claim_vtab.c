@@ -50,10 +50,9 @@ struct CqAnswer {
   CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
   CqAnswer **ppSlot;              /* What points here in the tree */
   CqRows rows;
-  u32 iHash;                      /* Of apVal */
   char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
   int nVal;
-  sqlite3_value *apVal[CQ_PLAN_MAX];  /* Copies of argv[] */
+  CqCell aVal[CQ_PLAN_MAX];       /* Copies of argv[]; their bytes are in rows */
 };
 
 struct CqCursor {
@@ -326,10 +325,8 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 ** Free an answer, which may be half-built or 0.
 */
 static void cqAnswerFree(CqAnswer *p){
-  int i;
   if( p==0 ) return;
   claimqRowsClear(&p->rows);
-  for(i=0; i<p->nVal; i++) sqlite3_value_free(p->apVal[i]);
   sqlite3_free(p);
 }
 
@@ -379,24 +376,23 @@ static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
 }
 
 /*
-** 1 if two values are the same, type and bytes.
+** 1 if a value is what was copied before, type and bytes.
 */
-static int cqValueSame(sqlite3_value *pA, sqlite3_value *pB){
-  int eType = sqlite3_value_type(pA);
-  if( eType!=sqlite3_value_type(pB) ) return 0;
+static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
+  int eType = sqlite3_value_type(pVal);
+  if( eType!=pCell->eType ) return 0;
   switch( eType ){
     case SQLITE_NULL:
       return 1;
     case SQLITE_INTEGER:
-      return sqlite3_value_int64(pA)==sqlite3_value_int64(pB);
+      return sqlite3_value_int64(pVal)==pCell->u.i;
     case SQLITE_FLOAT:
-      return sqlite3_value_double(pA)==sqlite3_value_double(pB);
+      return sqlite3_value_double(pVal)==pCell->u.r;
     default: {
-      const void *zA = sqlite3_value_blob(pA);
-      const void *zB = sqlite3_value_blob(pB);
-      int n = sqlite3_value_bytes(pA);
-      return n==sqlite3_value_bytes(pB)
-          && (n==0 || (zA && zB && memcmp(zA, zB, (size_t)n)==0));
+      int n = sqlite3_value_bytes(pVal);
+      const void *z = sqlite3_value_blob(pVal);
+      return n==pCell->n
+          && (n==0 || (z && memcmp(z, pCell->u.z, (size_t)n)==0));
     }
   }
 }
@@ -407,13 +403,13 @@ static int cqAnswerFits(
   int i;
   if( nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
   for(i=0; i<nVal; i++){
-    if( !cqValueSame(p->apVal[i], apVal[i]) ) return 0;
+    if( !cqValueSame(&p->aVal[i], apVal[i]) ) return 0;
   }
   return 1;
 }
 
 /*
-** A hash of the arguments: most answers that do not fit are told apart by it.
+** A hash of the arguments: the way through the tree.
 */
 static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
   u32 h = 0;
@@ -424,8 +420,8 @@ static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
     if( eType==SQLITE_INTEGER ){
       h = h*31 + (u32)sqlite3_value_int64(apVal[i]);
     }else if( eType==SQLITE_TEXT ){
-      const unsigned char *z = sqlite3_value_blob(apVal[i]);
       int n = sqlite3_value_bytes(apVal[i]);
+      const unsigned char *z = sqlite3_value_blob(apVal[i]);
       for(j=0; z && j<n; j++) h = h*31 + z[j];
     }
   }
@@ -438,12 +434,11 @@ static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
 ** table), so they are not looked through one by one.
 */
 static CqAnswer **cqCursorSlot(
-  CqCursor *p, u32 iHash, const char *zPlan, int nVal, sqlite3_value **apVal
+  CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
 ){
   CqAnswer **pp = &p->pRoot;
-  u32 h = iHash;
-  while( *pp && ((*pp)->iHash!=iHash
-              || !cqAnswerFits(*pp, zPlan, nVal, apVal)) ){
+  u32 h = *pp ? cqArgsHash(nVal, apVal) : 0;
+  while( *pp && !cqAnswerFits(*pp, zPlan, nVal, apVal) ){
     pp = &(*pp)->apKid[h & 1];
     h = (h>>1) | (h<<31);
   }
@@ -465,15 +460,13 @@ static CqAnswer *cqCursorBegin(
   if( pNew==0 ) return 0;
   pNew->pNext = p->pAnswer;
   p->pAnswer = pNew;
-  pNew->iHash = cqArgsHash(nVal, apVal);
-  pNew->ppSlot = cqCursorSlot(p, pNew->iHash, zPlan, nVal, apVal);
+  pNew->ppSlot = cqCursorSlot(p, zPlan, nVal, apVal);
   *pNew->ppSlot = pNew;
   claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
   memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
-  for(i=0; i<nVal && pOp->rc==SQLITE_OK; i++){
-    pNew->apVal[i] = sqlite3_value_dup(apVal[i]);
-    if( pNew->apVal[i]==0 ) pOp->rc = SQLITE_NOMEM;
-    else pNew->nVal++;
+  pNew->nVal = nVal;
+  for(i=0; i<nVal; i++){
+    claimqCellValue(pOp, &pNew->rows, &pNew->aVal[i], apVal[i]);
   }
   return pNew;
 }
@@ -534,7 +527,7 @@ static int cqVtabFilter(
   (void)idxNum;
   if( pTab->pFresh==p ) pTab->pFresh = 0;
   p->iRow = 0;
-  p->pNow = *cqCursorSlot(p, cqArgsHash(nVal, apVal), idxStr, nVal, apVal);
+  p->pNow = *cqCursorSlot(p, idxStr, nVal, apVal);
   if( p->pNow ) return SQLITE_OK;
   if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
   claimqOpInit(&op, pTab->pConn);
@@ -547,7 +540,7 @@ static int cqVtabFilter(
     pTab->pDef->xFill(&op, aArg, nLimit, &pNew->rows);
     pTab->pConn->iNextRowid += pNew->rows.nRow;
   }
-  sqlite3_set_last_insert_rowid(op.db, iLast);
+  if( op.nWrite ) sqlite3_set_last_insert_rowid(op.db, iLast);
   if( op.rc==SQLITE_OK ) p->pNow = pNew;
   else if( pNew ) cqCursorPop(p);
   return claimqOpVtab(&op, &pTab->base);
@@ -578,7 +571,7 @@ static int cqVtabColumn(
   }
   for(i=0; i<p->nVal; i++){
     if( claimqPlanArgv(p->zPlan, i)==iCol-p->rows.nCol ){
-      sqlite3_result_value(pCtx, p->apVal[i]);
+      claimqCellResult(&p->aVal[i], pCtx);
     }
   }
   return SQLITE_OK;
