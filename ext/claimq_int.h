@@ -134,6 +134,7 @@ CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 CQ_PRIV int claimqTextEq(CqText, CqText);
 /* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
 CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
+CQ_PRIV char *claimqTextDup(CqOp*, CqText);  /* To be freed; 0: out of memory */
 /* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
 CQ_PRIV int claimqShown(CqText);
 

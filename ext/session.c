@@ -195,23 +195,32 @@ static void cqStreamsClose(CqOp *p, CqStreams *pS){
 }
 
 /*
+** Read the row that the due stream stands on.  0 if it is not claimable.
+*/
+static int cqStreamsRow(CqOp *p, CqStreams *pS){
+  if( pS->pRow==0 ) pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
+  sqlite3_reset(pS->pRow);
+  claimqBindInt(p, pS->pRow, 1, sqlite3_column_int64(pS->pDue, 0));
+  claimqBindInt(p, pS->pRow, 2, claimqNow(p));
+  return claimqStep(p, pS->pRow);
+}
+
+/*
 ** The statement that stands on the earlier of the two heads, or 0 at the end.
 ** *pbDue tells which stream it came from, for cqStreamsNext().
 */
 static sqlite3_stmt *cqStreamsHead(CqOp *p, CqStreams *pS, int *pbDue){
-  i64 iDue;
   *pbDue = 0;
-  if( p->rc || !(pS->bReady || pS->bDue) ) return 0;
-  if( !pS->bDue ) return pS->pReady;
-  iDue = sqlite3_column_int64(pS->pDue, 0);
-  if( pS->bReady && sqlite3_column_int64(pS->pReady, CQ_S_SEQ)<iDue ){
-    return pS->pReady;
+  while( p->rc==SQLITE_OK && pS->bDue ){
+    if( pS->bReady && sqlite3_column_int64(pS->pReady, CQ_S_SEQ)
+                      <sqlite3_column_int64(pS->pDue, 0) ) break;
+    if( cqStreamsRow(p, pS) ){
+      *pbDue = 1;
+      return pS->pRow;
+    }
+    cqStreamsNextDue(p, pS);
   }
-  *pbDue = 1;
-  if( pS->pRow==0 ) pS->pRow = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
-  sqlite3_reset(pS->pRow);
-  claimqBindInt(p, pS->pRow, 1, iDue);
-  return claimqStep(p, pS->pRow) ? pS->pRow : 0;
+  return p->rc==SQLITE_OK && pS->bReady ? pS->pReady : 0;
 }
 
 /*
@@ -317,12 +326,9 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
     CqCand cand;
     const char *zBad;
     if( cqSessionParse(p, pHead, &cand, &zBad) ){
-      CqText t = claimqColumnText(p, pHead, CQ_S_SESSION);
+      pC->session = claimqColumnText(p, pHead, CQ_S_SESSION);
       sqlite3_free(pC->zSession);
-      pC->zSession = claimqMalloc(p, t.n+1);
-      if( pC->zSession ) memcpy(pC->zSession, t.z, (size_t)t.n);
-      pC->session.z = pC->zSession;
-      pC->session.n = t.n;
+      pC->session.z = pC->zSession = claimqTextDup(p, pC->session);
       break;
     }
     cqSessionBad(p, pC, pHead, zBad);
@@ -393,16 +399,12 @@ static void cqSessionApply(CqOp *p, void *pCtx){
   sqlite3_stmt *pStmt;
   if( p->nWrite>1 && !p->bAlone ) cqSessionTidy(p, pC);
   pStmt = claimqStmt(p, eStmt);
-  if( eStmt==CQ_SQL_SESSION_MOVE ){
-    claimqBindIds(p, pStmt, 1, &pC->ids);
-    claimqBindInt(p, pStmt, 10, iLast);
-  }else{
-    claimqBindInt(p, pStmt, 1, iLast);
-    if( pC->ids.n>1 ) claimqBindText(p, pStmt, 10, pC->session);
-  }
+  if( eStmt==CQ_SQL_SESSION_MOVE ) claimqBindIds(p, pStmt, 1, &pC->ids);
+  if( eStmt==CQ_SQL_SESSION_STAMP ) claimqBindText(p, pStmt, 1, pC->session);
   claimqLeaseBind(p, pStmt, 2, &pC->lease);
   claimqBindInt(p, pStmt, 8, pC->ids.n);
-  claimqBindInt(p, pStmt, 9, pC->lease.iHead);
+  if( pC->ids.n>1 ) claimqBindInt(p, pStmt, 9, pC->lease.iHead);
+  claimqBindInt(p, pStmt, 10, iLast);
   claimqExec(p, eStmt, pStmt);
 }
 
@@ -632,15 +634,19 @@ static const CqArgDef cqSessionOpt[] = {
 typedef struct CqSessionVerb CqSessionVerb;
 struct CqSessionVerb {
   CqVerb *pVerb;
-  CqIds ids;                      /* The claim's rows */
-  CqRows batch;                   /* Their batch ids, one column */
+  CqHold hold;
+  char *zSession;                 /* A claim of several rows: where they are */
+  CqText session;
+  i64 iLast, iExpires;
+  CqRows batch;                   /* Their batch ids, if these were given */
 };
 
 static void cqSessionMember(
-  CqOp *p, CqSessionVerb *pV, i64 iSeq, sqlite3_stmt *pStmt, int iCol
+  CqOp *p, CqSessionVerb *pV, CqText token, sqlite3_stmt *pStmt, int iCol
 ){
   CqCell *pCell;
-  claimqIdsAdd(p, &pV->ids, iSeq);
+  pV->hold.nRow++;
+  pV->hold.nToken += claimqTextEq(token, pV->pVerb->token);
   if( pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ){
     pCell = claimqRowsAdd(p, &pV->batch);
     if( pCell ) claimqCellColumn(p, &pV->batch, pCell, pStmt, iCol);
@@ -648,19 +654,54 @@ static void cqSessionMember(
 }
 
 /*
-** Collect the rows of a claim of several.
+** The parameters of the fragment SESSION_MANY_ROWS.
 */
-static void cqSessionMembers(CqOp *p, CqSessionVerb *pV, CqHold *pHold){
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
+static void cqSessionBindMany(
+  CqOp *p, const CqSessionVerb *pV, sqlite3_stmt *pStmt
+){
   claimqBindInt(p, pStmt, 1, pV->pVerb->iHead);
-  claimqBindText(p, pStmt, 2, pV->pVerb->claimId);
+  claimqBindText(p, pStmt, 4, pV->pVerb->claimId);
+  claimqBindText(p, pStmt, 5, pV->session);
+  claimqBindInt(p, pStmt, 6, pV->iLast);
+  claimqBindInt(p, pStmt, 7, pV->iExpires);
+}
+
+/*
+** Count the rows of a claim of several that have the token.
+*/
+static void cqSessionCount(CqOp *p, CqSessionVerb *pV){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_COUNT);
+  cqSessionBindMany(p, pV, pStmt);
+  claimqBindText(p, pStmt, 3, pV->pVerb->token);
+  if( claimqStep(p, pStmt) ){
+    pV->hold.nRow = pV->hold.nToken = sqlite3_column_int64(pStmt, 0);
+  }
+  claimqStmtDone(p, CQ_SQL_SESSION_COUNT, pStmt);
+}
+
+/*
+** Look at each row of a claim of several.
+*/
+static void cqSessionMembers(CqOp *p, CqSessionVerb *pV){
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
+  pV->hold.nRow = pV->hold.nToken = 0;
+  cqSessionBindMany(p, pV, pStmt);
   while( claimqStep(p, pStmt) ){
-    CqText token = claimqColumnText(p, pStmt, 1);
-    pHold->nRow++;
-    pHold->nToken += claimqTextEq(token, pV->pVerb->token);
-    cqSessionMember(p, pV, sqlite3_column_int64(pStmt, 0), pStmt, 2);
+    cqSessionMember(p, pV, claimqColumnText(p, pStmt, 1), pStmt, 2);
   }
   claimqStmtDone(p, CQ_SQL_SESSION_MEMBERS, pStmt);
+}
+
+/*
+** The rows of a claim of several, whose first pHead stands on.
+*/
+static void cqSessionMany(CqOp *p, CqSessionVerb *pV, sqlite3_stmt *pHead){
+  pV->session = claimqColumnText(p, pHead, 4);
+  pV->session.z = pV->zSession = claimqTextDup(p, pV->session);
+  pV->iLast = sqlite3_column_int64(pHead, 5);
+  pV->iExpires = sqlite3_column_int64(pHead, 6);
+  if( !pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCount(p, pV);
+  if( pV->hold.nToken!=pV->hold.nSize ) cqSessionMembers(p, pV);
 }
 
 /*
@@ -670,27 +711,23 @@ static void cqSessionMembers(CqOp *p, CqSessionVerb *pV, CqHold *pHold){
 static int cqSessionHold(CqOp *p, CqSessionVerb *pV){
   CqVerb *pVerb = pV->pVerb;
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_HEAD);
-  CqHold hold;
+  CqHold *pHold = &pV->hold;
   CqText other = {0, 0};
   int eVerdict;
-  memset(&hold, 0, sizeof(hold));
   claimqBindInt(p, pStmt, 1, pVerb->iHead);
   if( claimqStep(p, pStmt) ){
-    hold.bHead = 1;
-    hold.nSize = sqlite3_column_int64(pStmt, 2);
+    pHold->bHead = 1;
+    pHold->nSize = sqlite3_column_int64(pStmt, 2);
     other = claimqColumnText(p, pStmt, 0);
     if( claimqTextEq(other, pVerb->claimId) ){
-      if( hold.nSize>1 ){
-        cqSessionMembers(p, pV, &hold);
+      if( pHold->nSize>1 ){
+        cqSessionMany(p, pV, pStmt);
       }else{
-        hold.nRow = 1;
-        hold.nToken = claimqTextEq(claimqColumnText(p, pStmt, 1),
-                                   pVerb->token);
-        cqSessionMember(p, pV, pVerb->iHead, pStmt, 3);
+        cqSessionMember(p, pV, claimqColumnText(p, pStmt, 1), pStmt, 3);
       }
     }
   }
-  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
+  eVerdict = claimqLeaseVerdict(p, pVerb, pHold, other);
   claimqStmtDone(p, CQ_SQL_SESSION_HEAD, pStmt);
   return eVerdict;
 }
@@ -729,10 +766,10 @@ static void cqSessionCheckIds(CqOp *p, CqSessionVerb *pV){
   for(i=0; i<pV->batch.nRow && bOk; i++){
     bOk = cqJsonNames(json, claimqCellGetText(claimqRow(&pV->batch, i)));
   }
-  if( !bOk || n!=pV->ids.n ){
+  if( !bOk || n!=pV->batch.nRow ){
     claimqFail(p, CQ_BAD_ARGUMENT,
         "batch_ids must name exactly the %d batches of claim %.*s",
-        pV->ids.n, pV->pVerb->claimId.n, pV->pVerb->claimId.z);
+        pV->batch.nRow, pV->pVerb->claimId.n, pV->pVerb->claimId.z);
   }
 }
 
@@ -741,7 +778,7 @@ static void cqSessionVerbLoad(CqOp *p, void *pCtx){
   int eVerdict = cqSessionHold(p, pV);
   if( p->rc==SQLITE_OK && eVerdict==CQ_HOLD_OK ){
     if( pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCheckIds(p, pV);
-    pV->pVerb->iResult = pV->ids.n;
+    pV->pVerb->iResult = pV->hold.nRow;
     p->nWrite = pV->pVerb->eVerb!=CQ_GUARD;
   }else{
     pV->pVerb->iResult = 0;
@@ -758,17 +795,16 @@ static const int cqSessionVerbStmt[][2] = {
 };
 
 /*
-** ?1 head, ?2 a time, ?3 the reason, ?4 the claim id; each as far as the verb
-** has it.
+** ?1 head, ?2 a time, ?3 the reason; each as far as the verb has it.
 */
 static void cqSessionVerbApply(CqOp *p, void *pCtx){
   CqSessionVerb *pV = (CqSessionVerb*)pCtx;
   CqVerb *pVerb = pV->pVerb;
-  int bMany = pV->ids.n>1;
+  int bMany = pV->hold.nRow>1;
   int eStmt = cqSessionVerbStmt[pVerb->eVerb][bMany];
   sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  if( bMany ) claimqBindText(p, pStmt, 4, pVerb->claimId);
+  if( bMany ) cqSessionBindMany(p, pV, pStmt);
+  else claimqBindInt(p, pStmt, 1, pVerb->iHead);
   switch( pVerb->eVerb ){
     case CQ_RENEW:
       pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
@@ -791,8 +827,10 @@ static void cqSessionVerbApply(CqOp *p, void *pCtx){
 
 static void cqSessionVerbForget(void *pCtx){
   CqSessionVerb *pV = (CqSessionVerb*)pCtx;
-  claimqIdsClear(&pV->ids);
   claimqRowsClear(&pV->batch);
+  sqlite3_free(pV->zSession);
+  pV->zSession = 0;
+  memset(&pV->hold, 0, sizeof(pV->hold));
 }
 
 static void cqSessionVerbRun(CqOp *p, CqVerb *pVerb){

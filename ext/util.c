@@ -225,6 +225,12 @@ CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
   return t;
 }
 
+CQ_PRIV char *claimqTextDup(CqOp *p, CqText t){
+  char *z = claimqMalloc(p, (i64)t.n+1);
+  if( z && t.n ) memcpy(z, t.z, (size_t)t.n);
+  return z;
+}
+
 CQ_PRIV int claimqShown(CqText t){
   return t.n<40 ? t.n : 40;
 }

@@ -17,9 +17,9 @@
 --   if none does.  An expired claim stays written until another takes the row:
 --   expiry makes a claim takeable, only being displaced makes it lost.
 --   fencing_token counts the claims of the row and never goes back.  A claim
---   of several rows writes its size in each (claim_size) and the key of its
---   first row (claim_head): if fewer rows carry the claim than its size says,
---   one was displaced, and the claim is lost as a whole.
+--   of several rows writes its size in each (claim_size): if fewer rows carry
+--   the claim than its size says, one was displaced, and the claim is lost as
+--   a whole.
 --
 --   Due.  A row is claimable when now >= available_at_ms and its claim, if
 --   any, has expired.  "The first such row by order" is no single range of any
@@ -82,7 +82,7 @@ CREATE TABLE main.claimq_batch(
   owner_id        TEXT,
   incarnation_id  TEXT,
   claim_size      INTEGER,
-  claim_head      INTEGER,
+  claim_last      INTEGER,              -- key of the claim's last row
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,
@@ -98,9 +98,10 @@ CREATE UNIQUE INDEX main.claimq_batch_by_key
 -- in the right order.
 CREATE INDEX main.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 
--- Only claims of several rows need it: one row is found by the claim id.
-CREATE INDEX main.claimq_batch_by_claim
-  ON claimq_batch(claim_head) WHERE claim_size>1;
+-- No index leads from a claim to its rows.  The claim id names the first, which
+-- knows the last; those between are in the same session, and either among the
+-- ready ones or where the claim's expiry puts them.  So the due of a claimed
+-- row is -1 or expires_at_ms, even if its available_at_ms is later.
 
 -- Two more indexes would be written with every row and are rarely read.  So
 -- they are made when they are first missed (see sql/session.sql):
@@ -125,17 +126,18 @@ BEGIN
     batch_id=ifnull(batch_id,
       claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)),
     available_at_ms=ifnull(available_at_ms, enqueued_at_ms),
-    due=iif(claim_id IS NULL AND ifnull(available_at_ms<=enqueued_at_ms, 1),
-      -1, max(0, ifnull(available_at_ms, 0), ifnull(expires_at_ms, 0)))
+    due=CASE WHEN claim_id IS NOT NULL THEN max(0, ifnull(expires_at_ms, 0))
+             WHEN available_at_ms>enqueued_at_ms THEN max(0, available_at_ms)
+             ELSE -1 END
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
 -- A plain UPDATE of available_at_ms moves a row that waits.
 CREATE TRIGGER main.claimq_batch_move AFTER UPDATE OF available_at_ms
-ON claimq_batch WHEN new.due>=0 AND new.due IS old.due
+ON claimq_batch
+WHEN new.due>=0 AND new.due IS old.due AND new.claim_id IS NULL
 BEGIN
-  UPDATE claimq_batch SET
-    due=max(0, ifnull(available_at_ms, 0), ifnull(expires_at_ms, 0))
+  UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 

@@ -56,14 +56,16 @@ WHERE due>=0 AND due<=?2
 ORDER BY enqueue_seq
 
 -- name: SESSION_BY_SEQ
+-- A row of SESSION_DUE, if it is claimable: somebody may have put it off while
+-- it was claimed.
 SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}
-FROM main.claimq_batch WHERE enqueue_seq=?1
+FROM main.claimq_batch WHERE enqueue_seq=?1 AND {{SESSION_NOW}}
 
 -- fragment: SESSION_STAMP_SET
 -- The rows stay where they are in the indexes; SESSION_MOVE_SET is for rows
 -- that have to leave the place they have.
 claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
-claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, claim_head=?9,
+claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, claim_last=?10,
 fencing_token=fencing_token+(fencing_token<9223372036854775807),
 attempts=attempts+(attempts<9223372036854775807)
 
@@ -71,20 +73,20 @@ attempts=attempts+(attempts<9223372036854775807)
 {{SESSION_STAMP_SET}}, due=?7
 
 -- name: SESSION_STAMP_ONE
-UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?1
+UPDATE main.claimq_batch SET {{SESSION_STAMP_SET}} WHERE enqueue_seq=?10
 
 -- name: SESSION_STAMP
--- A group of ready rows: all rows of session ?10 from ?9 to ?1 that are
+-- A group of ready rows: all rows of session ?1 from ?9 to ?10 that are
 -- claimable now, which is ?6.  (A range of the index that is not written to
 -- spares SQLite to collect the rows first.)
 UPDATE main.claimq_batch INDEXED BY claimq_batch_by_session
 SET {{SESSION_STAMP_SET}}
-WHERE session_id=?10 AND due=-1 AND enqueue_seq BETWEEN ?9 AND ?1
+WHERE session_id=?1 AND due=-1 AND enqueue_seq BETWEEN ?9 AND ?10
   AND ifnull(available_at_ms, enqueued_at_ms)<=?6
   AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?6)
 
 -- name: SESSION_MOVE_ONE
-UPDATE main.claimq_batch SET {{SESSION_MOVE_SET}} WHERE enqueue_seq=?1
+UPDATE main.claimq_batch SET {{SESSION_MOVE_SET}} WHERE enqueue_seq=?10
 
 -- name: SESSION_MOVE
 -- The range ?9 .. ?10 from first to last bounds what SQLite looks at if it
@@ -119,7 +121,7 @@ WHERE enqueue_seq IN (
   WHERE due>=0 AND due<=?2 AND {{SESSION_SOUND}} LIMIT ?3)
 
 -- fragment: SESSION_PARK_SET
-due=max(0, ifnull(available_at_ms, 0), ifnull(expires_at_ms, 0))
+due=max(0, ifnull(iif(claim_id IS NULL, available_at_ms, expires_at_ms), 0))
 
 -- name: SESSION_PARK
 -- Upkeep: at most ?3 rows of session ?1 before row ?4 that stand among the
@@ -169,25 +171,29 @@ CREATE INDEX IF NOT EXISTS main.claimq_batch_by_id ON claimq_batch(batch_id)
 
 -- name: SESSION_HEAD
 -- Whose is the head row of a claim?
-SELECT claim_id, lease_token, claim_size, batch_id
+SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
+  max(0, ifnull(expires_at_ms, 0))
 FROM main.claimq_batch WHERE enqueue_seq=?1
 
--- name: SESSION_MEMBERS
--- All rows of a claim of several rows: head ?1, claim id ?2.
-SELECT enqueue_seq, lease_token, batch_id
-FROM main.claimq_batch INDEXED BY claimq_batch_by_claim
-WHERE claim_head=?1 AND claim_size>1 AND claim_id=?2
-ORDER BY enqueue_seq
-
--- The verbs write to one row by its key, or to all rows of a claim by the index
--- of such claims.  (KEY IN (SELECT ...) would do for both, but after ANALYZE of
--- a short table SQLite scans the table instead.)
+-- The verbs write to one row by its key, or to all rows of a claim: those of
+-- session ?5 from ?1 to ?6, in the two places where they can be (?7: when the
+-- claim expires), that have claim id ?4.
 
 -- fragment: SESSION_MANY
-INDEXED BY claimq_batch_by_claim
+INDEXED BY claimq_batch_by_session
 
 -- fragment: SESSION_MANY_ROWS
-claim_head=?1 AND claim_size>1 AND claim_id=?4
+session_id=?5 AND due IN (-1,?7) AND enqueue_seq BETWEEN ?1 AND ?6
+AND claim_id=?4
+
+-- name: SESSION_COUNT
+-- How many rows have lease token ?3?  That is all of them as a rule.
+SELECT count(*) FROM main.claimq_batch {{SESSION_MANY}}
+WHERE {{SESSION_MANY_ROWS}} AND lease_token=?3
+
+-- name: SESSION_MEMBERS
+SELECT enqueue_seq, lease_token, batch_id
+FROM main.claimq_batch {{SESSION_MANY}} WHERE {{SESSION_MANY_ROWS}}
 
 -- name: SESSION_DELETE_ONE
 DELETE FROM main.claimq_batch WHERE enqueue_seq=?1
@@ -219,11 +225,11 @@ WHERE {{SESSION_GOOD_ONE}} AND due<0
 
 -- fragment: CLAIM_NONE
 claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
-claim_size=NULL, claim_head=NULL, claimed_at_ms=NULL, expires_at_ms=NULL
+claim_size=NULL, claimed_at_ms=NULL, expires_at_ms=NULL
 
 -- fragment: SESSION_BACK_SET
 -- Claimable again; ?2: a later due time, or NULL.
-{{CLAIM_NONE}}, available_at_ms=ifnull(?2, available_at_ms),
+{{CLAIM_NONE}}, claim_last=NULL, available_at_ms=ifnull(?2, available_at_ms),
 due=ifnull(?2, -1)
 
 -- name: SESSION_RELEASE_ONE
