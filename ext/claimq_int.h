@@ -134,6 +134,7 @@ CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 CQ_PRIV int claimqTextEq(CqText, CqText);
 /* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
 CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
+CQ_PRIV CqText claimqTextOrNull(CqOp*, sqlite3_value*);   /* z==0 if NULL */
 CQ_PRIV char *claimqTextDup(CqOp*, CqText);  /* To be freed; 0: out of memory */
 /* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
 CQ_PRIV int claimqShown(CqText);
@@ -156,6 +157,7 @@ struct CqCell {
 struct CqRows {
   CqCell *aCell;                  /* nRow*nCol cells */
   int nCol, nRow, nAlloc;
+  u32 mSkip;                      /* Bit i: nobody will read column i */
   i64 iRowid;                     /* rowid of the first row */
   struct CqChunk *pChunk;         /* Where the bytes live */
 };
@@ -166,7 +168,9 @@ CQ_PRIV CqCell *claimqRow(const CqRows*, int iRow);
 CQ_PRIV void claimqCellInt(CqCell*, i64);
 CQ_PRIV void claimqCellText(CqOp*, CqRows*, CqCell*, CqText);
 CQ_PRIV void claimqCellValue(CqOp*, CqRows*, CqCell*, sqlite3_value*);
-/* Copy column iCol of the statement's current row, type and bytes as is. */
+/* The first n columns of the statement's current row, as far as somebody will
+** read them; or one, type and bytes as is. */
+CQ_PRIV void claimqCellColumns(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int n);
 CQ_PRIV void claimqCellColumn(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int iCol);
 CQ_PRIV void claimqCellResult(const CqCell*, sqlite3_context*);
 CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
@@ -280,6 +284,8 @@ struct CqLease {
   char zToken[CQ_TOKEN_SZ];
   i64 iHead, iFence, iNow, iExpires;
   CqText owner, incarnation;
+  u8 bCells;                      /* aCell is filled */
+  CqCell aCell[7];                /* Its cells, the same in all rows */
 };
 
 #define CQ_RENEW    0
@@ -350,7 +356,7 @@ CQ_PRIV void claimqLeaseMake(
 );
 /* Fill the nine claim columns at a[0..8]. */
 CQ_PRIV void claimqLeaseCells(
-  CqOp*, CqRows*, CqCell *a, const CqLease*, CqText previous, i64 nAttempt
+  CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
 );
 /* Bind claim_id, lease_token, owner_id, incarnation_id, claimed_at_ms,
 ** expires_at_ms at iFirst .. iFirst+5. */

@@ -18,22 +18,27 @@ CQ_PRIV void claimqLeaseMake(
   p->iExpires = claimqAddSat(iNow, iTtl);
   p->owner = owner;
   p->incarnation = incarnation;
+  p->bCells = 0;
   claimqClaimId(zPrefix, iHead, p->iFence, p->zClaim);
   claimqLeaseToken(scope, owner, incarnation, claimqStr(p->zClaim), iNow,
                    p->zToken);
 }
 
 CQ_PRIV void claimqLeaseCells(
-  CqOp *pOp, CqRows *pRows, CqCell *a, const CqLease *p,
+  CqOp *pOp, CqRows *pRows, CqCell *a, CqLease *p,
   CqText previous, i64 nAttempt
 ){
-  claimqCellText(pOp, pRows, &a[0], claimqStr(p->zClaim));
-  claimqCellText(pOp, pRows, &a[1], claimqStr(p->zToken));
-  claimqCellInt(&a[2], p->iFence);
-  claimqCellText(pOp, pRows, &a[3], p->owner);
-  claimqCellText(pOp, pRows, &a[4], p->incarnation);
-  claimqCellInt(&a[5], p->iNow);
-  claimqCellInt(&a[6], p->iExpires);
+  if( !p->bCells ){
+    claimqCellText(pOp, pRows, &p->aCell[0], claimqStr(p->zClaim));
+    claimqCellText(pOp, pRows, &p->aCell[1], claimqStr(p->zToken));
+    claimqCellInt(&p->aCell[2], p->iFence);
+    claimqCellText(pOp, pRows, &p->aCell[3], p->owner);
+    claimqCellText(pOp, pRows, &p->aCell[4], p->incarnation);
+    claimqCellInt(&p->aCell[5], p->iNow);
+    claimqCellInt(&p->aCell[6], p->iExpires);
+    p->bCells = 1;
+  }
+  memcpy(a, p->aCell, sizeof(p->aCell));
   claimqCellText(pOp, pRows, &a[7], previous);
   claimqCellInt(&a[8], nAttempt);
 }

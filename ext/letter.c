@@ -86,10 +86,7 @@ static sqlite3_stmt *cqLetterStmt(
 static void cqLetterTake(CqOp *p, CqLetterClaim *pC, sqlite3_stmt *pRow){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   i64 iLetter = sqlite3_column_int64(pRow, CQ_DL_ID);
-  int i;
-  for(i=0; i<CQ_DL_NCOL && p->rc==SQLITE_OK; i++){
-    claimqCellColumn(p, pC->pRows, &a[i], pRow, i);
-  }
+  claimqCellColumns(p, pC->pRows, a, pRow, CQ_DL_NCOL);
   claimqIdsAdd(p, &pC->ids, iLetter);
   if( p->rc ) return;
   if( pC->ids.n==1 ){

@@ -296,10 +296,7 @@ static void cqOutboxTake(
   CqOp *p, CqOutboxClaim *pC, sqlite3_stmt *pPart, sqlite3_stmt *pMsg
 ){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
-  int i;
-  for(i=0; i<CQ_M_NCOL && p->rc==SQLITE_OK; i++){
-    claimqCellColumn(p, pC->pRows, &a[i], pMsg, i);
-  }
+  claimqCellColumns(p, pC->pRows, a, pMsg, CQ_M_NCOL);
   if( p->rc ) return;
   pC->iLast = sqlite3_column_int64(pMsg, CQ_M_SEQ);
   claimqLeaseCells(p, pC->pRows, &a[CQ_M_NCOL], &pC->lease,

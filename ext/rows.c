@@ -128,6 +128,15 @@ CQ_PRIV void claimqCellColumn(
   claimqCellValue(pOp, p, pCell, sqlite3_column_value(pStmt, iCol));
 }
 
+CQ_PRIV void claimqCellColumns(
+  CqOp *pOp, CqRows *p, CqCell *a, sqlite3_stmt *pStmt, int n
+){
+  int i;
+  for(i=0; i<n && pOp->rc==SQLITE_OK; i++){
+    if( (p->mSkip>>i & 1)==0 ) claimqCellColumn(pOp, p, &a[i], pStmt, i);
+  }
+}
+
 /*
 ** Copies: the value may outlive the cursor (an aggregate keeps it).
 */

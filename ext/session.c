@@ -84,7 +84,7 @@ struct CqStreams {
 ** The name of a column that is not of its type, or 0.  Such a row cannot be
 ** written back, so nothing can be done with it.
 */
-static const char *cqSessionUnsound(sqlite3_stmt *pRow){
+static const char *cqSessionUnsound(sqlite3_value **apCol){
   static const struct { u8 iCol, eType, bNull; const char *zName; } aCol[] = {
     { CQ_S_BATCH_ID,  SQLITE_TEXT,    0, "batch_id" },
     { CQ_S_SESSION,   SQLITE_TEXT,    0, "session_id" },
@@ -97,7 +97,7 @@ static const char *cqSessionUnsound(sqlite3_stmt *pRow){
   };
   int i;
   for(i=0; i<(int)(sizeof(aCol)/sizeof(aCol[0])); i++){
-    int eType = sqlite3_column_type(pRow, aCol[i].iCol);
+    int eType = sqlite3_value_type(apCol[aCol[i].iCol]);
     if( eType!=aCol[i].eType && !(aCol[i].bNull && eType==SQLITE_NULL) ){
       return aCol[i].zName;
     }
@@ -106,27 +106,31 @@ static const char *cqSessionUnsound(sqlite3_stmt *pRow){
 }
 
 /*
-** Read what selection needs from a candidate's row.  Returns 0 and names the
-** culprit in *pzBad if somebody corrupted the row.
+** Read what selection needs from a candidate's row, and keep its columns in
+** apCol[].  Returns 0 and names the culprit in *pzBad if somebody corrupted the
+** row.
 */
 static int cqSessionParse(
-  CqOp *p, sqlite3_stmt *pRow, CqCand *pCand, const char **pzBad
+  CqOp *p, sqlite3_stmt *pRow, sqlite3_value **apCol, CqCand *pCand,
+  const char **pzBad
 ){
-  int eWork = claimqWord(claimqWorkWords(),
-                         claimqColumnText(p, pRow, CQ_S_WORK));
-  int eDelivery = claimqWord(claimqDeliveryWords(),
-                             claimqColumnText(p, pRow, CQ_S_DELIVERY));
-  int eSlot = claimqWord(claimqSlotWords(),
-                         claimqColumnText(p, pRow, CQ_S_SLOT));
+  int eWork, eDelivery, eSlot, i;
+  for(i=0; i<=CQ_S_ERROR; i++) apCol[i] = sqlite3_column_value(pRow, i);
+  eWork = claimqWord(claimqWorkWords(),
+                     claimqTextOrNull(p, apCol[CQ_S_WORK]));
+  eDelivery = claimqWord(claimqDeliveryWords(),
+                         claimqTextOrNull(p, apCol[CQ_S_DELIVERY]));
+  eSlot = claimqWord(claimqSlotWords(),
+                     claimqTextOrNull(p, apCol[CQ_S_SLOT]));
   pCand->eWork = (u8)eWork;
   pCand->eDelivery = (u8)eDelivery;
   pCand->eSlot = (u8)eSlot;
-  pCand->merge = claimqColumnText(p, pRow, CQ_S_MERGE);
+  pCand->merge = claimqTextOrNull(p, apCol[CQ_S_MERGE]);
   *pzBad = eWork<0 ? "work_class"
          : eDelivery<0 ? "delivery_policy"
          : eSlot<0 ? "slot_policy"
          : !claimqMergeKeyOk(pCand->merge) ? "merge_key"
-         : cqSessionUnsound(pRow);
+         : cqSessionUnsound(apCol);
   return *pzBad==0;
 }
 
@@ -241,22 +245,25 @@ static void cqStreamsNext(CqOp *p, CqStreams *pS, int bDue){
 
 /*
 ** Add the candidate that was just selected to the rows for the caller.  The
-** first one is the head: the lease comes from it.
+** first one is the head: the lease comes from it, and its merge key is kept
+** for the rows to come.
 */
-static void cqSessionTake(CqOp *p, CqSessionClaim *pC, sqlite3_stmt *pRow){
+static void cqSessionTake(
+  CqOp *p, CqSessionClaim *pC, sqlite3_stmt *pRow, sqlite3_value **apCol
+){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
-  i64 iSeq = sqlite3_column_int64(pRow, CQ_S_SEQ);
-  i64 iFence = sqlite3_column_int64(pRow, CQ_S_FENCE);
-  CqText previous = claimqColumnText(p, pRow, CQ_S_CLAIM);
-  i64 nAttempt = sqlite3_column_int64(pRow, CQ_S_ATTEMPTS);
-  int i;
-  for(i=0; i<CQ_S_NCOL && p->rc==SQLITE_OK; i++){
-    claimqCellColumn(p, pC->pRows, &a[i], pRow, i);
-  }
+  i64 iSeq = sqlite3_value_int64(apCol[CQ_S_SEQ]);
+  i64 iFence = sqlite3_value_int64(apCol[CQ_S_FENCE]);
+  CqText previous = claimqTextOrNull(p, apCol[CQ_S_CLAIM]);
+  i64 nAttempt = sqlite3_value_int64(apCol[CQ_S_ATTEMPTS]);
+  claimqCellColumns(p, pC->pRows, a, pRow, CQ_S_NCOL);
   claimqIdsAdd(p, &pC->ids, iSeq);
   if( p->rc ) return;
   if( pC->ids.n==1 ){
-    pC->sel.head.merge = claimqCellGetText(&a[CQ_S_MERGE]);
+    CqCell merge;
+    claimqCellValue(p, pC->pRows, &merge, apCol[CQ_S_MERGE]);
+    if( p->rc ) return;
+    pC->sel.head.merge = claimqCellGetText(&merge);
     if( !pC->bPeek ){
       claimqLeaseMake(&pC->lease, "qwc", iSeq, iFence, pC->session,
                       pC->owner, pC->incarnation, claimqNow(p), pC->iTtl);
@@ -297,11 +304,12 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
   sqlite3_stmt *pRow;
   int bDue;
   while( !pC->sel.bDone && (pRow = cqStreamsHead(p, pS, &bDue))!=0 ){
+    sqlite3_value *apCol[CQ_S_ERROR+1];
     CqCand cand;
     const char *zBad;
-    if( cqSessionParse(p, pRow, &cand, &zBad) ){
+    if( cqSessionParse(p, pRow, apCol, &cand, &zBad) ){
       if( !claimqSelectOffer(&pC->sel, &cand) ) break;
-      cqSessionTake(p, pC, pRow);
+      cqSessionTake(p, pC, pRow, apCol);
       pC->bMove |= (u8)bDue;
     }else{
       if( pC->ids.n ) break;
@@ -323,10 +331,11 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
   sqlite3_stmt *pHead;
   cqStreamsOpen(p, &s, any);
   while( (pHead = cqStreamsHead(p, &s, &bDue))!=0 ){
+    sqlite3_value *apCol[CQ_S_ERROR+1];
     CqCand cand;
     const char *zBad;
-    if( cqSessionParse(p, pHead, &cand, &zBad) ){
-      pC->session = claimqColumnText(p, pHead, CQ_S_SESSION);
+    if( cqSessionParse(p, pHead, apCol, &cand, &zBad) ){
+      pC->session = claimqTextOrNull(p, apCol[CQ_S_SESSION]);
       sqlite3_free(pC->zSession);
       pC->session.z = pC->zSession = claimqTextDup(p, pC->session);
       break;

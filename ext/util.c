@@ -225,6 +225,12 @@ CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
   return t;
 }
 
+CQ_PRIV CqText claimqTextOrNull(CqOp *p, sqlite3_value *pVal){
+  CqText t = {0, 0};
+  if( p->rc || sqlite3_value_type(pVal)==SQLITE_NULL ) return t;
+  return claimqValueText(p, pVal);
+}
+
 CQ_PRIV char *claimqTextDup(CqOp *p, CqText t){
   char *z = claimqMalloc(p, (i64)t.n+1);
   if( z && t.n ) memcpy(z, t.z, (size_t)t.n);

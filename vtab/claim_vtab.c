@@ -265,6 +265,18 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 }
 
 /*
+** The result columns that the statement does not read, for CqRows.mSkip.
+*/
+static u32 cqVtabSkip(const CqVtab *p, const sqlite3_index_info *pInfo){
+  u32 m = 0;
+  int i;
+  for(i=0; i<p->nCol && i<31; i++){
+    if( (pInfo->colUsed>>i & 1)==0 ) m |= (u32)1<<i;
+  }
+  return m;
+}
+
+/*
 ** Write the plan where SQLite wants it, to be avoided if there is another.
 */
 static int cqVtabAccept(
@@ -274,6 +286,7 @@ static int cqVtabAccept(
   pInfo->idxStr = sqlite3_mprintf("%s", pPlan->zPlan);
   if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
   pInfo->needToFreeIdxStr = 1;
+  pInfo->idxNum = (int)cqVtabSkip(p, pInfo);
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
@@ -451,7 +464,8 @@ static CqAnswer **cqCursorSlot(
 ** kept for good, so that a join over many idle sessions stays small.
 */
 static CqAnswer *cqCursorBegin(
-  CqOp *pOp, CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
+  CqOp *pOp, CqCursor *p, u32 mSkip, const char *zPlan,
+  int nVal, sqlite3_value **apVal
 ){
   CqAnswer *pNew;
   int i;
@@ -464,6 +478,7 @@ static CqAnswer *cqCursorBegin(
   *pNew->ppSlot = pNew;
   claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
   memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
+  pNew->rows.mSkip = mSkip;
   pNew->nVal = nVal;
   for(i=0; i<nVal; i++){
     claimqCellValue(pOp, &pNew->rows, &pNew->aVal[i], apVal[i]);
@@ -524,7 +539,6 @@ static int cqVtabFilter(
   sqlite3_int64 iLast;
   i64 nLimit;
   CqOp op;
-  (void)idxNum;
   if( pTab->pFresh==p ) pTab->pFresh = 0;
   p->iRow = 0;
   p->pNow = *cqCursorSlot(p, idxStr, nVal, apVal);
@@ -533,7 +547,7 @@ static int cqVtabFilter(
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
   iLast = sqlite3_last_insert_rowid(op.db);
-  pNew = cqCursorBegin(&op, p, idxStr, nVal, apVal);
+  pNew = cqCursorBegin(&op, p, (u32)idxNum, idxStr, nVal, apVal);
   nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
   if( op.rc==SQLITE_OK ){
     pNew->rows.iRowid = pTab->pConn->iNextRowid;

@@ -157,15 +157,7 @@ CQ_PRIV int claimqStep(CqOp *p, sqlite3_stmt *pStmt){
 ** because the sqlite3_step() that called claimq holds that lock.
 */
 CQ_PRIV CqText claimqColumnText(CqOp *p, sqlite3_stmt *pStmt, int iCol){
-  CqText t = {0, 0};
-  sqlite3_value *pVal;
-  if( p->rc ) return t;
-  pVal = sqlite3_column_value(pStmt, iCol);
-  if( sqlite3_value_type(pVal)==SQLITE_NULL ) return t;
-  t.z = (const char*)sqlite3_value_text(pVal);
-  t.n = sqlite3_value_bytes(pVal);
-  if( t.z==0 ) p->rc = SQLITE_NOMEM;
-  return t;
+  return claimqTextOrNull(p, sqlite3_column_value(pStmt, iCol));
 }
 
 /*
