@@ -199,6 +199,9 @@ CQ_PRIV void claimqStmtDone(CqOp*, int eStmt, sqlite3_stmt*);
 CQ_PRIV void claimqBindInt(CqOp*, sqlite3_stmt*, int i, i64);
 CQ_PRIV void claimqBindText(CqOp*, sqlite3_stmt*, int i, CqText);
 CQ_PRIV void claimqBindValue(CqOp*, sqlite3_stmt*, int i, sqlite3_value*);
+CQ_PRIV void claimqBindPointer(
+  CqOp*, sqlite3_stmt*, int i, void*, const char *zType
+);
 CQ_PRIV void claimqBindIds(CqOp*, sqlite3_stmt*, int i, const CqIds*);
 CQ_PRIV int claimqStep(CqOp*, sqlite3_stmt*);   /* 1: a row; 0: done or error */
 CQ_PRIV CqText claimqColumnText(CqOp*, sqlite3_stmt*, int iCol);

@@ -506,9 +506,37 @@ struct CqEnqueue {
   CqText session;
   sqlite3_value *pPayload;
   CqVal aOpt[CQ_E_N];
-  i64 iAvailable;
+  i64 iNow, iAvailable;
+  i64 iSeq;                       /* The key, once it is known */
   char *zId;                      /* OUT: the batch id; had before any write */
 };
+#define CQ_ENQUEUE_TYPE "claimq-enqueue"
+
+static void cqEnqueueId(CqEnqueue *pE, i64 iSeq){
+  pE->iSeq = iSeq;
+  claimqBatchId(pE->session, pE->aOpt[CQ_E_SOURCE_KEY].t, pE->iNow,
+                &pE->iSeq, pE->zId);
+}
+
+/*
+** For SESSION_INSERT: claimq_next_batch(E, key) -> the batch id, which is kept
+** in E; claimq_next_batch(E) -> the key it was made of, NULL if none was yet.
+** (SQLite evaluates the key last.  Did it not, the key would be chosen by
+** AUTOINCREMENT, and be the same.)
+*/
+static void cqNextBatchFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  CqEnqueue *pE = sqlite3_value_pointer(apVal[0], CQ_ENQUEUE_TYPE);
+  (void)p;
+  if( pE==0 ) return;
+  if( nVal>1 ){
+    cqEnqueueId(pE, sqlite3_value_int64(apVal[1]));
+    sqlite3_result_text(pCtx, pE->zId, -1, SQLITE_STATIC);
+  }else if( pE->iSeq ){
+    sqlite3_result_int64(pCtx, pE->iSeq);
+  }
+}
 
 /*
 ** A stored batch that has the source key is the answer.
@@ -541,15 +569,14 @@ static void cqEnqueueApply(CqOp *p, void *pCtx){
   for(i=CQ_E_SOURCE_KEY; i<=CQ_E_MERGE; i++){
     claimqBindText(p, pStmt, 3+i, pE->aOpt[i].t);
   }
-  claimqBindInt(p, pStmt, 8, claimqNow(p));
+  claimqBindInt(p, pStmt, 8, pE->iNow);
   claimqBindInt(p, pStmt, 9, pE->iAvailable);
+  claimqBindPointer(p, pStmt, 10, pE, CQ_ENQUEUE_TYPE);
   if( claimqExec(p, CQ_SQL_SESSION_INSERT, pStmt)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_batch left the row out");
   }
-  if( p->rc==SQLITE_OK ){
-    i64 iSeq = sqlite3_last_insert_rowid(p->db);
-    claimqBatchId(pE->session, pE->aOpt[CQ_E_SOURCE_KEY].t, claimqNow(p),
-                  &iSeq, pE->zId);
+  if( p->rc==SQLITE_OK && pE->iSeq==0 ){        /* The first row ever */
+    cqEnqueueId(pE, sqlite3_last_insert_rowid(p->db));
   }
 }
 
@@ -572,6 +599,7 @@ static void cqEnqueueFunc(
   }
   e.session = session.t;
   e.pPayload = apVal[1];
+  e.iNow = claimqNow(p);
   e.iAvailable = claimqDueAt(p, &e.aOpt[CQ_E_AT], &e.aOpt[CQ_E_DELAY]);
   e.zId = claimqMalloc(p, CQ_BATCH_ID_SZ);
   if( e.aOpt[CQ_E_SOURCE_KEY].bGiven ) claimqRun(p, &task, &e);
@@ -873,6 +901,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
   static const CqFuncDef aFunc[] = {
     { "claimq_enqueue", "(session, payload [, option, value]...)", 2, -1,
       CQ_F_INSERT, cqEnqueueFunc },
+    { "claimq_next_batch", "(enqueue [, seq])", 1, 2, CQ_F_READ,
+      cqNextBatchFunc },
   };
   static const CqDiscipline session = {
     "session", "qwc", aTable, sizeof(aTable)/sizeof(aTable[0]),

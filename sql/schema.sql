@@ -60,14 +60,15 @@ CREATE TABLE main.claimq_batch(
   session_id      TEXT NOT NULL,
   source_key      TEXT,                 -- unique in the session; NULL: none
   work_class      TEXT NOT NULL DEFAULT 'turn_work'
-                  CHECK(work_class IN ('turn_work','session_command')),
+                  CHECK(work_class='turn_work' OR
+                        work_class='session_command'),
   delivery_policy TEXT NOT NULL DEFAULT 'earliest_safe_boundary'
-                  CHECK(delivery_policy IN
-                    ('earliest_safe_boundary','after_current_turn_commit')),
+                  CHECK(delivery_policy='earliest_safe_boundary' OR
+                        delivery_policy='after_current_turn_commit'),
   slot_policy     TEXT NOT NULL DEFAULT 'exclusive'
-                  CHECK(slot_policy IN ('exclusive','join')),
+                  CHECK(slot_policy='exclusive' OR slot_policy='join'),
   merge_key       TEXT NOT NULL DEFAULT 'never'
-                  CHECK(merge_key IN ('never','payload_default')
+                  CHECK(merge_key='never' OR merge_key='payload_default'
                         OR (substr(merge_key,1,6)='group:'
                             AND merge_key<>'group:')),
   enqueued_at_ms  INTEGER NOT NULL DEFAULT

@@ -147,14 +147,15 @@ FROM main.sqlite_sequence WHERE name='claimq_batch'
 
 -- name: SESSION_INSERT
 -- With the key known the batch id is known, and the trigger that would write
--- the row again has nothing to do.  (Not OR FAIL, which would save a statement
+-- the row again has nothing to do.  claimq_next_batch(?10, key) makes the id,
+-- claimq_next_batch(?10) tells the key it was made of.  (Not OR FAIL, which would save a statement
 -- journal: it holds for what the user's own triggers do, too, and when one of
 -- these fails the row would stay.)
 INSERT INTO main.claimq_batch(enqueue_seq, batch_id, session_id,
   payload, source_key, work_class, delivery_policy, slot_policy, merge_key,
   enqueued_at_ms, available_at_ms, due)
-VALUES((SELECT seq+1 {{SESSION_LAST}}),
-  (SELECT claimq_batch_id(?1,?3,?8,seq+1) {{SESSION_LAST}}),
+VALUES(claimq_next_batch(?10),
+  (SELECT claimq_next_batch(?10, seq+1) {{SESSION_LAST}}),
   ?1,?2,?3,?4,?5,?6,?7,?8,?9, iif(?9<=?8, -1, ?9))
 
 -- name: SESSION_BY_KEY

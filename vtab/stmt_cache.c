@@ -134,12 +134,17 @@ CQ_PRIV void claimqBindValue(
   claimqFailRc(p, sqlite3_bind_value(pStmt, i, pVal));
 }
 
+CQ_PRIV void claimqBindPointer(
+  CqOp *p, sqlite3_stmt *pStmt, int i, void *pPtr, const char *zType
+){
+  if( p->rc ) return;
+  claimqFailRc(p, sqlite3_bind_pointer(pStmt, i, pPtr, zType, 0));
+}
+
 CQ_PRIV void claimqBindIds(
   CqOp *p, sqlite3_stmt *pStmt, int i, const CqIds *pIds
 ){
-  if( p->rc ) return;
-  claimqFailRc(p,
-      sqlite3_bind_pointer(pStmt, i, (void*)pIds, CQ_IDS_TYPE, 0));
+  claimqBindPointer(p, pStmt, i, (void*)pIds, CQ_IDS_TYPE);
 }
 
 CQ_PRIV int claimqStep(CqOp *p, sqlite3_stmt *pStmt){
