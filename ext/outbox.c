@@ -175,6 +175,20 @@ struct CqPublish {
   i64 iPartition;
   i64 iSeq;                       /* OUT */
 };
+#define CQ_PUBLISH_TYPE "claimq-publish"
+
+/*
+** For OUTBOX_PUBLISH: claimq_next_seq(P, seq) -> seq, which is kept in P.
+*/
+static void cqNextSeqFunc(
+  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  CqPublish *pP = sqlite3_value_pointer(apVal[0], CQ_PUBLISH_TYPE);
+  (void)p; (void)nVal;
+  if( pP==0 ) return;
+  pP->iSeq = sqlite3_value_int64(apVal[1]);
+  sqlite3_result_value(pCtx, apVal[1]);
+}
 
 /*
 ** A key is text; a whole number will do, and means its decimal digits.
@@ -203,27 +217,20 @@ static void cqPublishKey(CqOp *p, CqPublish *pP){
 }
 
 /*
-** Find the partition.  The message will get the number after its last.
+** The partition of a key.
 */
 static void cqPublishLoad(CqOp *p, void *pCtx){
   CqPublish *pP = (CqPublish*)pCtx;
-  sqlite3_stmt *pStmt;
-  if( pP->key.z ){
-    i64 n = cqQueueNeed(p, pP->queue);
-    if( p->rc ) return;
-    pP->iPartition = claimqKeyPartition(pP->key, n);
-  }
-  pStmt = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
-  claimqBindText(p, pStmt, 1, pP->queue);
-  claimqBindInt(p, pStmt, 3, pP->iPartition);
-  if( claimqStep(p, pStmt) ){
-    pP->iSeq = claimqAddSat(sqlite3_column_int64(pStmt, 2), 1);
-    p->nWrite = 1;
-  }else{
-    cqQueueMissing(p, pP->queue, pP->iPartition);
-  }
-  claimqStmtDone(p, CQ_SQL_OUTBOX_FIND, pStmt);
+  i64 n = cqQueueNeed(p, pP->queue);
+  if( p->rc ) return;
+  pP->iPartition = claimqKeyPartition(pP->key, n);
+  p->nWrite = 1;
 }
+
+/*
+** The trigger of the table refuses a message for a partition that does not
+** exist; here it can be said in better words.
+*/
 
 static void cqPublishApply(CqOp *p, void *pCtx){
   CqPublish *pP = (CqPublish*)pCtx;
@@ -233,7 +240,14 @@ static void cqPublishApply(CqOp *p, void *pCtx){
   claimqBindValue(p, pStmt, 3, pP->pPayload);
   claimqBindText(p, pStmt, 4, pP->aOpt[CQ_PO_TYPE].t);
   claimqBindInt(p, pStmt, 5, claimqNow(p));
-  claimqExec(p, CQ_SQL_OUTBOX_PUBLISH, pStmt);
+  claimqBindPointer(p, pStmt, 6, pP, CQ_PUBLISH_TYPE);
+  if( claimqExec(p, CQ_SQL_OUTBOX_PUBLISH, pStmt)==0 ){
+    claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
+  }
+  if( p->rc==SQLITE_ERROR && pP->iSeq==0 ){
+    claimqOpReset(p);
+    cqQueueMissing(p, pP->queue, pP->iPartition);
+  }
 }
 
 /*
@@ -258,7 +272,8 @@ static void cqPublishFunc(
   pub.queue = queue.t;
   pub.pPayload = apVal[1];
   pub.iPartition = pub.aOpt[CQ_PO_PARTITION].i;
-  claimqRun(p, &task, &pub);
+  if( pub.key.z ) claimqRun(p, &task, &pub);
+  else if( p->rc==SQLITE_OK ) cqPublishApply(p, &pub);
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, pub.iSeq);
 }
 
@@ -377,23 +392,30 @@ static int cqOutboxDueFirst(sqlite3_stmt *pReady, sqlite3_stmt *pDue){
   return claimqWaitsLonger(&due, &ready);
 }
 
+static int cqOutboxNextReady(CqOp *p, sqlite3_stmt *pReady){
+  return claimqStep(p, pReady) && sqlite3_column_int64(pReady, 3)<0;
+}
+
 /*
 ** Any partition, the longest waiting first.  One whose messages were all
 ** deleted by hand delivers nothing and is passed over.
 */
 static void cqOutboxAny(CqOp *p, CqOutboxClaim *pC){
   sqlite3_stmt *pReady = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY);
-  sqlite3_stmt *pDue = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE);
-  int bReady = claimqStep(p, pReady);
-  int bDue = claimqStep(p, pDue);
-  int bDone = 0;
+  sqlite3_stmt *pDue = 0;
+  int bReady = 0, bDue = 0, bDone = 0;
+  if( claimqStep(p, pReady) ){
+    bReady = sqlite3_column_int64(pReady, 3)<0;
+    pDue = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE);
+    bDue = claimqStep(p, pDue);
+  }
   pC->nDue = bDue;
   while( !bDone && (bReady || bDue) && p->rc==SQLITE_OK ){
     int bTakeDue = bDue && (!bReady || cqOutboxDueFirst(pReady, pDue));
     sqlite3_stmt *pHead = bTakeDue ? pDue : pReady;
     bDone = cqOutboxTry(p, pC, sqlite3_column_int64(pHead, 0));
     if( bTakeDue ) pC->nDue += (bDue = claimqStep(p, pDue));
-    else if( !bDone ) bReady = claimqStep(p, pReady);
+    else if( !bDone ) bReady = cqOutboxNextReady(p, pReady);
   }
   while( bDue && pC->nDue<CQ_P_DUE_FEW ){
     pC->nDue += (bDue = claimqStep(p, pDue));
@@ -746,6 +768,7 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
     { "claimq_queue", "(queue, partitions)", 2, 2, CQ_F_WRITE, cqQueueFunc },
     { "claimq_publish", "(queue, payload [, option, value]...)", 2, -1,
       CQ_F_INSERT, cqPublishFunc },
+    { "claimq_next_seq", "(publish, seq)", 2, 2, CQ_F_READ, cqNextSeqFunc },
     { "claimq_reject_reason", "(list, seq)", 2, 2,
       CQ_F_PURE, cqRejectReasonFunc },
   };

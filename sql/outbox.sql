@@ -5,12 +5,13 @@
 available_at_ms<=?2 AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
 
 -- name: OUTBOX_READY
--- Free partitions of queue ?1 that have messages, longest waiting first.
-SELECT partition_id, waiting_since_ms, partition
+-- Free partitions of queue ?1 that have messages, longest waiting first; then
+-- those of OUTBOX_DUE in another order: if there is no row, there are none.
+SELECT partition_id, waiting_since_ms, partition, due
 FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-WHERE queue_name=?1 AND due=-1 AND last_seq>processed_seq
+WHERE queue_name=?1 AND due<=?2 AND last_seq>processed_seq
   AND {{OUTBOX_FREE_AT}}
-ORDER BY waiting_since_ms, partition
+ORDER BY due, waiting_since_ms, partition
 
 -- name: OUTBOX_DUE
 -- The same for those that became free by ?2 and were not promoted yet.
@@ -20,8 +21,8 @@ WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND last_seq>processed_seq
 ORDER BY waiting_since_ms, partition
 
 -- name: OUTBOX_FIND
--- Partition ?3 of queue ?1; is it free at ?2?  (Also for publish: last_seq.)
-SELECT partition_id, {{OUTBOX_FREE_AT}}, last_seq
+-- Partition ?3 of queue ?1; is it free at ?2?
+SELECT partition_id, {{OUTBOX_FREE_AT}}
 FROM main.claimq_partition WHERE queue_name=?1 AND partition=?3
 
 -- name: OUTBOX_COUNT
@@ -91,6 +92,9 @@ WITH RECURSIVE n(i) AS (
 SELECT ?1, i FROM n
 
 -- name: OUTBOX_PUBLISH
-INSERT INTO main.claimq_message(queue_name, partition, payload, payload_type,
-  created_at_ms)
-VALUES(?1,?2,?3,?4,?5)
+-- claimq_next_seq(?6, seq) keeps the number.
+INSERT INTO main.claimq_message(queue_name, partition, seq, payload,
+  payload_type, created_at_ms)
+VALUES(?1, ?2, (SELECT claimq_next_seq(?6, last_seq+1)
+                FROM main.claimq_partition
+                WHERE queue_name=?1 AND partition=?2), ?3, ?4, ?5)

@@ -218,9 +218,10 @@ CREATE TABLE main.claimq_message(
   seq           INTEGER,                -- by trigger
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
-                CHECK(length(payload_type) BETWEEN 1 AND 1024
+                CHECK(payload_type='application/json'
+                  OR (length(payload_type) BETWEEN 1 AND 1024
                   AND instr(payload_type, char(0))=0
-                  AND payload_type NOT GLOB '*[^ -~]*'),
+                  AND payload_type NOT GLOB '*[^ -~]*')),
   created_at_ms INTEGER NOT NULL DEFAULT
                 (CAST(round((julianday('now')-2440587.5)*86400000)
                  AS INTEGER))
@@ -229,10 +230,13 @@ CREATE TABLE main.claimq_message(
 CREATE UNIQUE INDEX main.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
 
+-- claimq_publish() gives the number that the message will have, a plain INSERT
+-- leaves it out.
 CREATE TRIGGER main.claimq_message_check BEFORE INSERT ON claimq_message
-WHEN new.seq IS NOT NULL OR NOT EXISTS(
+WHEN NOT EXISTS(
   SELECT 1 FROM claimq_partition
-  WHERE queue_name=new.queue_name AND partition=new.partition)
+  WHERE queue_name=new.queue_name AND partition=new.partition
+    AND (new.seq IS NULL OR new.seq=last_seq+1))
 BEGIN
   SELECT CASE
     WHEN new.seq IS NOT NULL THEN RAISE(ABORT,
@@ -246,6 +250,26 @@ BEGIN
 END;
 
 CREATE TRIGGER main.claimq_message_insert AFTER INSERT ON claimq_message
+WHEN new.seq IS NOT NULL
+BEGIN
+  UPDATE claimq_partition SET last_seq=new.seq,
+    waiting_since_ms=CASE WHEN last_seq>processed_seq THEN waiting_since_ms
+                          ELSE new.created_at_ms END
+  WHERE queue_name=new.queue_name AND partition=new.partition;
+END;
+
+CREATE VIEW main.claimq_message_fill(message_id, queue_name, partition,
+  created_at_ms) AS SELECT NULL, NULL, NULL, NULL;
+
+CREATE TRIGGER main.claimq_message_number AFTER INSERT ON claimq_message
+WHEN new.seq IS NULL
+BEGIN
+  INSERT INTO claimq_message_fill
+  VALUES(new.message_id, new.queue_name, new.partition, new.created_at_ms);
+END;
+
+CREATE TRIGGER main.claimq_message_fill_insert INSTEAD OF INSERT
+ON claimq_message_fill
 BEGIN
   UPDATE claimq_partition SET last_seq=last_seq+1,
     waiting_since_ms=CASE WHEN last_seq>processed_seq THEN waiting_since_ms
