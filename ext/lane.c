@@ -46,7 +46,9 @@
 */
 #include "claimq_int.h"
 
-/* Columns of the fragment LANE_ROW.  The first ten are the result's. */
+/* Columns of the fragment LANE_ROW, and what LANE_HEAD adds.  The first ten
+** are the result's. */
+#define CQ_L_JOB       0
 #define CQ_L_LANE      1
 #define CQ_L_ATTEMPT   6
 #define CQ_L_RECLAIMS  7
@@ -55,7 +57,9 @@
 #define CQ_L_CLAIM    11
 #define CQ_L_ATTEMPTS 12
 #define CQ_L_ACTIVE   13
-#define CQ_L_NEW      14
+#define CQ_L_DUE      14
+#define CQ_L_CAP      15
+#define CQ_L_WAITED   16
 
 /* Columns of the fragment LANE_KEY, and what LANE_READY adds. */
 #define CQ_LK_JOB      0
@@ -125,33 +129,42 @@ static void cqLaneOneMore(CqCell *pCell){
 }
 
 /*
-** Write the cells of job iJob from a[0] on as they will be once it is claimed,
-** under *pLease.  Returns 1 if the job is new: nobody holds it, and it stands
-** among the ready ones.
+** Write the cells of the job of the fragment LANE_ROW that pRow stands on from
+** a[0] on as they will be once it is claimed, under *pLease.  Returns 1 if the
+** job is new: nobody holds it, and it stands among the ready ones.
 */
 static int cqLaneCells(
+  CqOp *p, CqRows *pRows, CqCell *a, sqlite3_stmt *pRow,
+  const CqLaneWorker *pW, CqLease *pLease
+){
+  int bActive = sqlite3_column_int(pRow, CQ_L_ACTIVE);
+  int i;
+  for(i=0; i<CQ_L_NCOL; i++) claimqCellColumn(p, pRows, &a[i], pRow, i);
+  if( bActive && p->rc==SQLITE_OK ){
+    cqLaneOneMore(&a[CQ_L_ATTEMPT]);
+    cqLaneOneMore(&a[CQ_L_RECLAIMS]);
+  }
+  claimqLeaseMake(pLease, "qjc", sqlite3_column_int64(pRow, CQ_L_JOB),
+      sqlite3_column_int64(pRow, CQ_L_FENCE),
+      claimqColumnText(p, pRow, CQ_L_LANE),
+      pW->owner, pW->incarnation, claimqNow(p), pW->iTtl);
+  claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], pLease,
+      claimqColumnText(p, pRow, CQ_L_CLAIM),
+      sqlite3_column_int64(pRow, CQ_L_ATTEMPTS));
+  return !bActive && sqlite3_column_int64(pRow, CQ_L_DUE)<0;
+}
+
+/*
+** The same for job iJob.
+*/
+static int cqLaneCellsById(
   CqOp *p, CqRows *pRows, CqCell *a, i64 iJob, const CqLaneWorker *pW,
   CqLease *pLease
 ){
   sqlite3_stmt *pRow = claimqStmt(p, CQ_SQL_LANE_BY_ID);
   int bNew = 0;
   claimqBindInt(p, pRow, 1, iJob);
-  if( claimqStep(p, pRow) ){
-    int i;
-    for(i=0; i<CQ_L_NCOL; i++) claimqCellColumn(p, pRows, &a[i], pRow, i);
-    if( p->rc==SQLITE_OK && sqlite3_column_int(pRow, CQ_L_ACTIVE) ){
-      cqLaneOneMore(&a[CQ_L_ATTEMPT]);
-      cqLaneOneMore(&a[CQ_L_RECLAIMS]);
-    }
-    bNew = sqlite3_column_int(pRow, CQ_L_NEW);
-    claimqLeaseMake(pLease, "qjc", iJob,
-        sqlite3_column_int64(pRow, CQ_L_FENCE),
-        claimqColumnText(p, pRow, CQ_L_LANE),
-        pW->owner, pW->incarnation, claimqNow(p), pW->iTtl);
-    claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], pLease,
-        claimqColumnText(p, pRow, CQ_L_CLAIM),
-        sqlite3_column_int64(pRow, CQ_L_ATTEMPTS));
-  }
+  if( claimqStep(p, pRow) ) bNew = cqLaneCells(p, pRows, a, pRow, pW, pLease);
   claimqStmtDone(p, CQ_SQL_LANE_BY_ID, pRow);
   return bNew;
 }
@@ -178,17 +191,18 @@ struct CqLaneClaim {
   i64 iPartition;
   i64 nMax;
   CqLaneWorker worker;
-  CqIds sets;                     /* Sets that the worker satisfies */
+  CqIds sets;                     /* Sets that the worker satisfies; empty: 0 */
   CqIds late;                     /* Those with many that waited and are due */
   CqIds full;                     /* Those with many held among the ready */
   i64 nFull;                      /* At most so many in front of a ready one */
   CqJobKey *aPick;                /* The best so far, in order */
   int nPick, nPickAlloc;
   CqIds spent;                    /* Met, and reclaimed too often */
-  CqIds ids;                      /* All that will be written */
+  CqIds ids;                      /* All that will be written, if !bOne */
   CqRows *pRows;                  /* What was picked, for the caller */
   CqLease lease;                  /* Of the last one */
   u8 bNew;                        /* All are new (see cqLaneCells()) */
+  u8 bOne;                        /* That is one job */
 };
 
 /*
@@ -251,10 +265,8 @@ static int cqLaneOffer(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pStmt){
 ** set that somebody corrupted is satisfied by nobody.
 */
 static void cqLaneSets(CqOp *p, CqLaneClaim *pC){
-  sqlite3_stmt *pStmt;
+  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_SETS);
   claimqIdsAdd(p, &pC->sets, 0);
-  if( p->rc || pC->offered.n==0 ) return;
-  pStmt = claimqStmt(p, CQ_SQL_LANE_SETS);
   claimqBindText(p, pStmt, 1, pC->lane);
   claimqBindInt(p, pStmt, 2, pC->iPartition);
   while( claimqStep(p, pStmt) ){
@@ -314,6 +326,15 @@ static int cqLaneOfferSet(CqOp *p, CqLaneClaim *pC, sqlite3_stmt *pReady){
 }
 
 /*
+** Was the way to the first ready job of a set long?  Note that.
+*/
+static void cqLaneFull(CqOp *p, CqLaneClaim *pC, i64 iSet, int nStep){
+  if( nStep<=CQ_STEPS_FEW ) return;
+  claimqIdsAdd(p, &pC->full, iSet);
+  if( nStep>pC->nFull ) pC->nFull = nStep;
+}
+
+/*
 ** Offer all that is claimable, set by set, and note what upkeep a set needs.
 */
 static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
@@ -323,11 +344,7 @@ static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
     int nStep = claimqStmtSteps(pReady);
     claimqBindInt(p, pReady, 3, pC->sets.a[i]);
     if( claimqStep(p, pReady) ){
-      nStep = claimqStmtSteps(pReady) - nStep;
-      if( nStep>CQ_STEPS_FEW ){
-        claimqIdsAdd(p, &pC->full, pC->sets.a[i]);
-        if( nStep>pC->nFull ) pC->nFull = nStep;
-      }
+      cqLaneFull(p, pC, pC->sets.a[i], claimqStmtSteps(pReady) - nStep);
       if( cqLaneOfferSet(p, pC, pReady)>=CQ_DUE_FEW ){
         claimqIdsAdd(p, &pC->late, pC->sets.a[i]);
       }
@@ -337,26 +354,90 @@ static void cqLaneChoose(CqOp *p, CqLaneClaim *pC){
   claimqStmtDone(p, CQ_SQL_LANE_READY, pReady);
 }
 
+/*
+** 1 if the job that LANE_HEAD stands on is spent: the fragment LANE_SPENT.
+*/
+static int cqLaneSpent(sqlite3_stmt *pHead){
+  return sqlite3_column_int(pHead, CQ_L_ACTIVE)
+      && sqlite3_column_int64(pHead, CQ_L_RECLAIMS)
+         >=sqlite3_column_int64(pHead, CQ_L_CAP);
+}
+
+/*
+** The usual case: the worker satisfies set 0 alone, and no job waited.  Then
+** the jobs that are ready are all, come in order, and one statement is enough.
+** Returns 0 if some waited; then nothing is done.
+*/
+static int cqLaneStraight(CqOp *p, CqLaneClaim *pC){
+  sqlite3_stmt *pHead = cqLaneStmt(p, pC, CQ_SQL_LANE_HEAD);
+  int nStep = claimqStmtSteps(pHead);
+  int bStraight = 1;
+  claimqBindInt(p, pHead, 3, 0);
+  while( pC->pRows->nRow<pC->nMax && claimqStep(p, pHead) ){
+    if( pC->pRows->nRow==0 && pC->spent.n==0 ){
+      bStraight = !sqlite3_column_int(pHead, CQ_L_WAITED);
+      if( !bStraight ) break;
+      cqLaneFull(p, pC, 0, claimqStmtSteps(pHead) - nStep);
+    }
+    if( !cqLaneSpent(pHead) ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      if( a ){
+        pC->bNew &= (u8)cqLaneCells(p, pC->pRows, a, pHead, &pC->worker,
+                                    &pC->lease);
+      }
+    }else if( pC->spent.n<CQ_DUE_MOST ){
+      claimqIdsAdd(p, &pC->spent, sqlite3_column_int64(pHead, CQ_L_JOB));
+    }
+  }
+  claimqStmtDone(p, CQ_SQL_LANE_HEAD, pHead);
+  return bStraight;
+}
+
 /**************************************************************************
 ** The claim
 */
-static void cqLaneLoad(CqOp *p, void *pCtx){
-  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
+
+/*
+** The rows of what was picked, in order.
+*/
+static void cqLaneRows(CqOp *p, CqLaneClaim *pC){
   int i;
-  if( pC->nMax==0 ) return;
-  cqLaneSets(p, pC);
-  cqLaneChoose(p, pC);
-  pC->bNew = pC->spent.n==0 && pC->nPick<=CQ_STAY_MOST;
   for(i=0; i<pC->nPick && p->rc==SQLITE_OK; i++){
     CqCell *a = claimqRowsAdd(p, pC->pRows);
     if( a ){
-      pC->bNew &= (u8)cqLaneCells(p, pC->pRows, a, pC->aPick[i].iJob,
-                                  &pC->worker, &pC->lease);
+      pC->bNew &= (u8)cqLaneCellsById(p, pC->pRows, a, pC->aPick[i].iJob,
+                                      &pC->worker, &pC->lease);
     }
-    claimqIdsAdd(p, &pC->ids, pC->aPick[i].iJob);
+  }
+}
+
+/*
+** The list of all that will be written.
+*/
+static void cqLaneIds(CqOp *p, CqLaneClaim *pC){
+  int i;
+  for(i=0; i<pC->pRows->nRow && p->rc==SQLITE_OK; i++){
+    claimqIdsAdd(p, &pC->ids, claimqRow(pC->pRows, i)[CQ_L_JOB].u.i);
   }
   for(i=0; i<pC->spent.n; i++) claimqIdsAdd(p, &pC->ids, pC->spent.a[i]);
-  p->nWrite = pC->ids.n ? 1 + (pC->late.n>0 || pC->full.n>0) : 0;
+}
+
+static void cqLaneLoad(CqOp *p, void *pCtx){
+  CqLaneClaim *pC = (CqLaneClaim*)pCtx;
+  int nJob;
+  if( pC->nMax==0 ) return;
+  pC->bNew = 1;
+  if( pC->offered.n ) cqLaneSets(p, pC);
+  if( pC->sets.n>1 || !cqLaneStraight(p, pC) ){
+    if( pC->sets.n==0 ) claimqIdsAdd(p, &pC->sets, 0);
+    cqLaneChoose(p, pC);
+    cqLaneRows(p, pC);
+  }
+  nJob = pC->pRows->nRow + pC->spent.n;
+  if( pC->spent.n || nJob>CQ_STAY_MOST ) pC->bNew = 0;
+  pC->bOne = nJob==1 && pC->bNew;
+  if( !pC->bOne ) cqLaneIds(p, pC);
+  p->nWrite = nJob ? 1 + (pC->late.n>0 || pC->full.n>0) : 0;
 }
 
 static void cqLaneFree(CqLaneClaim *pC){
@@ -390,8 +471,7 @@ static void cqLaneUpkeep(
 */
 static void cqLaneApply(CqOp *p, void *pCtx){
   CqLaneClaim *pC = (CqLaneClaim*)pCtx;
-  int bOne = pC->ids.n==1 && pC->bNew;
-  int eStmt = bOne ? CQ_SQL_LANE_STAMP_NEW
+  int eStmt = pC->bOne ? CQ_SQL_LANE_STAMP_NEW
             : pC->bNew ? CQ_SQL_LANE_STAMP_NEWS
             : pC->spent.n ? CQ_SQL_LANE_STAMP_MIXED : CQ_SQL_LANE_STAMP;
   sqlite3_stmt *pStmt;
@@ -400,8 +480,8 @@ static void cqLaneApply(CqOp *p, void *pCtx){
     cqLaneUpkeep(p, pC, CQ_SQL_LANE_PROMOTE, &pC->late, CQ_DUE_MOST);
   }
   pStmt = claimqStmt(p, eStmt);
-  if( bOne ){
-    claimqBindInt(p, pStmt, 1, pC->ids.a[0]);
+  if( pC->bOne ){
+    claimqBindInt(p, pStmt, 1, pC->lease.iHead);
     claimqLeaseBind(p, pStmt, 2, &pC->lease);
   }else{
     claimqBindIds(p, pStmt, 1, &pC->ids);
@@ -1025,7 +1105,7 @@ static void cqReclaimLoad(CqOp *p, void *pCtx){
   claimqCellText(p, pR->pRows, &a[0], claimqStr(zOutcome));
   if( p->nWrite && pR->eStmt==CQ_SQL_LANE_RECLAIM ){
     CqLease lease;
-    cqLaneCells(p, pR->pRows, &a[1], pR->iJob, &pR->worker, &lease);
+    cqLaneCellsById(p, pR->pRows, &a[1], pR->iJob, &pR->worker, &lease);
   }
 }
 

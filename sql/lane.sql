@@ -5,7 +5,7 @@
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
 ifnull(available_at_ms, created_at_ms), fencing_token, claim_id, attempts,
-state='active', due<0 AND state<>'active'
+state='active', due
 
 -- fragment: LANE_FENCE
 -- The fencing token after this one.
@@ -38,6 +38,14 @@ WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3
 -- ones in order, then those that waited and became due, in no order.  The last
 -- column tells on each row whether there are any of the latter.
 SELECT {{LANE_KEY}},
+  EXISTS(SELECT 1 FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4)
+FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
+ORDER BY due, priority DESC, created_at_ms, job_id
+
+-- name: LANE_HEAD
+-- The same with the columns of the jobs, for a worker that satisfies one set:
+-- if none waited they come in the order in which it gets them.
+SELECT {{LANE_ROW}}, max_reclaims,
   EXISTS(SELECT 1 FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4)
 FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
 ORDER BY due, priority DESC, created_at_ms, job_id

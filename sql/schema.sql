@@ -336,7 +336,8 @@ CREATE TABLE main.claimq_capset(
 ) STRICT;
 
 -- The payload stands last: a claim that only looks at a job need not read over
--- a large one.
+-- a large one.  What triggers ask of the old row stands among the first 32
+-- columns: for one that does not, SQLite hands them all columns.
 CREATE TABLE main.claimq_job(
   job_id          INTEGER PRIMARY KEY AUTOINCREMENT,
   lane_id         TEXT NOT NULL,
@@ -368,6 +369,7 @@ CREATE TABLE main.claimq_job(
   -- Its place in the index; by trigger.  NULL: not claimable until something
   -- happens to it (terminal, or active and waiting for a grant).
   due             INTEGER,
+  terminal_at_ms  INTEGER,              -- set with the terminal states
   max_attempts    INTEGER NOT NULL DEFAULT 20 CHECK(max_attempts>=0),
   backoff_ms      INTEGER NOT NULL DEFAULT 1000 CHECK(backoff_ms>=0),
   backoff_factor  INTEGER NOT NULL DEFAULT 2 CHECK(backoff_factor>=0),
@@ -379,7 +381,6 @@ CREATE TABLE main.claimq_job(
   instance_tag    TEXT,
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
-  terminal_at_ms  INTEGER,              -- set with the terminal states
   -- How the last claim that is over ended, other than by being displaced by
   -- another claim: complete, release, retry, dead (a retry too many), reject,
   -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
