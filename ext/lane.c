@@ -25,7 +25,7 @@
 ** sql/schema.sql) are in no order: all of them are looked at, and promoted if
 ** they are many.
 **
-** What the sets cost: a claim of one job takes about 260 steps of SQLite's
+** What the sets cost: a claim of one job takes about 150 steps of SQLite's
 ** machine, 5 more for each set of the lane and partition if its worker has any
 ** capabilities, and 69 more for each set that it satisfies (24 if the set is
 ** empty; test/lane_cost.test holds it to that).  5000 sets

@@ -26,21 +26,25 @@
 /*
 ** A kind of row that goes by its key.  eSelect gives at most ?1 rows of key and
 ** time, the oldest first; those whose time is not after the deadline go.
-** eDelete removes at most ?2 rows of the list ?1; eFirst, if there is one, runs
-** before and removes at most ?2 of the rows that depend on them; eMake, if
+** eDelete removes at most ?2 rows of the list ?1; aFirst[], if there are any,
+** run before and remove at most ?2 of the rows that depend on them; eMake, if
 ** there is one, makes the index that eSelect misses.
 */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, eFirst, eMake;
+  int eSelect, eDelete, aFirst[2], eMake;
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 static const CqVacuumDef cqVacuumDef[] = {
-  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,  -1, -1, 0 },
-  { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE, -1, -1, 0 },
+  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,
+    {-1, -1}, -1, 0 },
+  { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE,
+    {-1, -1}, -1, 0 },
   { CQ_SQL_VACUUM_JOBS,    CQ_SQL_VACUUM_JOBS_DELETE,
-    CQ_SQL_VACUUM_ATTEMPTS_DELETE, CQ_SQL_VACUUM_MAKE_BY_END, 1 },
-  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,  -1, -1, 1 },
+    {CQ_SQL_VACUUM_PAST_DELETE, CQ_SQL_VACUUM_ATTEMPTS_DELETE},
+    CQ_SQL_VACUUM_MAKE_BY_END, 1 },
+  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,
+    {-1, -1}, -1, 1 },
 };
 #define CQ_NVACUUM ((int)(sizeof(cqVacuumDef)/sizeof(cqVacuumDef[0])))
 
@@ -112,12 +116,15 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
   memset(&ids, 0, sizeof(ids));
   while( n>0 && pV->nLeft>0 && p->rc==SQLITE_OK ){
     i64 nMax = pV->nLeft<CQ_VACUUM_CHUNK ? pV->nLeft : CQ_VACUUM_CHUNK;
-    int nScan;
+    int nScan, i;
     ids.n = 0;
     nScan = cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
     if( ids.n==0 ) break;
     if( pDef->eMake>=0 && nScan>CQ_SCAN_FEW ) claimqMakeIndex(p, pDef->eMake);
-    n = pDef->eFirst>=0 ? cqVacuumDelete(p, pV, pDef->eFirst, &ids) : 0;
+    n = 0;
+    for(i=0; i<2 && pDef->aFirst[i]>=0; i++){
+      n += cqVacuumDelete(p, pV, pDef->aFirst[i], &ids);
+    }
     n += cqVacuumDelete(p, pV, pDef->eDelete, &ids);
   }
   claimqIdsClear(&ids);

@@ -79,15 +79,15 @@ claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4)
 attempt_index+(state='active'), reclaim_count+(state='active')
 
 -- fragment: LANE_CAP_COLS
-settled_by, settled_at_ms, settled_claim_id, settled_token, last_error,
-terminal_at_ms
+settled_by, settled_at_ms, settled_claim_id, settled_token,
+settled_owner_id, last_error, terminal_at_ms
 
 -- fragment: LANE_CAP
 -- The end of a job that was reclaimed too often, at ?4: LANE_LEASE_COLS, then
 -- LANE_CAP_COLS.
 'failed', NULL, NULL, NULL, NULL, fencing_token, attempts, NULL, NULL,
 NULL, NULL, attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id,
-lease_token, 'reclaimed '||reclaim_count||' times, which is the maximum', ?4
+lease_token, NULL, 'reclaimed '||reclaim_count||' times, which is the maximum', ?4
 
 -- name: LANE_STAMP_NEW
 -- The usual case: one job that nobody holds, and that stands among the ready
@@ -156,10 +156,19 @@ SELECT claim_id, lease_token, settled_by, settled_claim_id, settled_token,
 FROM main.claimq_job WHERE job_id=?1
 
 -- fragment: LANE_OVER
--- The claim is over, at ?2.
-settled_at_ms=?2, settled_claim_id=claim_id, settled_token=lease_token,
+-- The claim is over.
+settled_claim_id=claim_id, settled_token=lease_token,
 claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
 claimed_at_ms=NULL, expires_at_ms=NULL, previous_claim_id=NULL
+
+-- fragment: LANE_KEEP
+-- Its attempt stays with the job.
+settled_owner_id=owner_id, settled_incarnation_id=incarnation_id,
+settled_started_ms=claimed_at_ms
+
+-- fragment: LANE_PAST
+-- At ?2; its attempt becomes one of claimq_past.
+{{LANE_OVER}}, settled_at_ms=?2, settled_owner_id=NULL
 
 -- For claimqVerbFast().
 
@@ -170,8 +179,8 @@ job_id=?1 AND claim_id=?2 AND lease_token=?3
 UPDATE main.claimq_job SET expires_at_ms=?4 WHERE {{LANE_GOOD}} AND due<0
 
 -- name: LANE_COMPLETE_FAST
-UPDATE main.claimq_job SET settled_at_ms=?4, settled_claim_id=?2,
-  settled_token=?3, settled_by='complete', claim_id=NULL, lease_token=NULL,
+UPDATE main.claimq_job SET settled_claim_id=?2, settled_token=?3,
+  {{LANE_KEEP}}, settled_by='complete', claim_id=NULL, lease_token=NULL,
   owner_id=NULL, incarnation_id=NULL, claimed_at_ms=NULL, expires_at_ms=NULL,
   previous_claim_id=NULL, state='completed', due=NULL, terminal_at_ms=?4,
   result=?5
@@ -182,20 +191,21 @@ UPDATE main.claimq_job SET expires_at_ms=?2, due=iif(due>=0, ?2, due)
 WHERE job_id=?1
 
 -- name: LANE_COMPLETE
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='complete',
+UPDATE main.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete',
   state='completed', due=NULL, terminal_at_ms=?2, result=?3
 WHERE job_id=?1
 
 -- name: LANE_RELEASE
 -- ?3: a later due time, or NULL.
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='release',
+UPDATE main.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
+  settled_at_ms=?2, settled_by='release',
   state=iif(?3>?2, 'delayed', 'ready'), due=iif(?3>?2, ?3, -1),
   available_at_ms=ifnull(?3, available_at_ms), attempts=max(0, attempts-1)
 WHERE job_id=?1
 
 -- name: LANE_RETRY
 -- ?3: the reason, ?4: the due time.
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='retry',
+UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='retry',
   state='delayed', due=?4, last_error=?3, available_at_ms=?4,
   attempt_index=attempt_index+1, retry_count=retry_count+1,
   fencing_token={{LANE_FENCE}}
@@ -203,7 +213,7 @@ WHERE job_id=?1
 
 -- name: LANE_FAIL
 -- ?3: the reason, ?4: reject, or dead (a retry too many).
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by=?4,
+UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by=?4,
   state='failed', due=NULL, last_error=?3, terminal_at_ms=?2
 WHERE job_id=?1
 
@@ -216,14 +226,14 @@ SELECT terminal_at_ms IS NOT NULL, state='active', claim_id IS NOT NULL,
 FROM main.claimq_job WHERE job_id=?1
 
 -- name: LANE_CANCEL
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='cancel',
+UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
   state='cancelled', due=NULL, terminal_at_ms=?2
 WHERE job_id=?1
 
 -- name: LANE_REVOKE
 -- The attempt is over but not its job.  An auto job is ready for the next one;
 -- a grant job waits for the grant, which begins it.
-UPDATE main.claimq_job SET {{LANE_OVER}}, settled_by='revoke',
+UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='revoke',
   state=iif(reclaim='auto', 'ready', state),
   due=iif(reclaim='auto', -1, NULL),
   attempt_index=attempt_index+(reclaim='auto'), fencing_token={{LANE_FENCE}}

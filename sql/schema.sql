@@ -318,9 +318,9 @@ END;
 -- priority (larger first), then created_at_ms, then job_id.
 --
 -- Everything that happens to a job is one UPDATE of its row; what must be
--- remembered of it is written by the triggers below, in the same statement:
--- the attempt that began or ended, the one event of the terminal transition,
--- the dead letter, the grant that was used up.
+-- remembered beside it is written by the triggers below, in the same statement:
+-- an attempt that ended, the one event of the terminal transition, the dead
+-- letter, the grant that was used up.
 
 -- The sets of required capabilities that jobs of a lane and partition have
 -- (had), so that a claim tells once per set, not once per job, what its worker
@@ -385,9 +385,13 @@ CREATE TABLE main.claimq_job(
   -- another claim: complete, release, retry, dead (a retry too many), reject,
   -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
   settled_by      TEXT,
-  settled_at_ms   INTEGER,
+  settled_at_ms   INTEGER,              -- complete: see terminal_at_ms
   settled_claim_id TEXT,
   settled_token   TEXT,
+  -- Its attempt, if it was completed or released: see claimq_attempt.
+  settled_owner_id TEXT,
+  settled_incarnation_id TEXT,
+  settled_started_ms INTEGER,
   grant_id        INTEGER,              -- by which it was reclaimed last
   result          ANY,
   payload         ANY
@@ -404,9 +408,11 @@ CREATE UNIQUE INDEX main.claimq_job_by_key ON claimq_job(lane_id, source_key)
 -- (claimq_job_by_end, by the time of the end, is made by the first
 -- claimq_vacuum() that looks for old jobs.)
 
--- One row per attempt.  An attempt that was released is overwritten by the
--- next claim, which has the same index; no other is.
-CREATE TABLE main.claimq_attempt(
+-- The attempts: one row each.  A claim and a complete are frequent, and an
+-- attempt that runs, or ended by complete or release, is told by the row of
+-- its job, which is written anyway.  All others are here.  So a released
+-- attempt is overwritten by the next claim, which has the same index.
+CREATE TABLE main.claimq_past(
   job_id         INTEGER NOT NULL,
   attempt_index  INTEGER NOT NULL,
   owner_id       TEXT NOT NULL,
@@ -421,6 +427,40 @@ CREATE TABLE main.claimq_attempt(
   error          TEXT,
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
+
+CREATE VIEW main.claimq_attempt(job_id, attempt_index, owner_id,
+  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+AS
+SELECT job_id, attempt_index, owner_id, incarnation_id, fencing_token,
+  started_at_ms, ended_at_ms, outcome, error
+FROM claimq_past
+UNION ALL
+SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
+  iif(owner_id IS NULL, settled_incarnation_id, incarnation_id),
+  fencing_token, iif(owner_id IS NULL, settled_started_ms, claimed_at_ms),
+  CASE WHEN owner_id IS NOT NULL THEN NULL
+       WHEN state='completed' THEN terminal_at_ms ELSE settled_at_ms END,
+  CASE WHEN owner_id IS NOT NULL THEN NULL
+       WHEN state='completed' THEN 'success' ELSE 'released' END,
+  NULL
+FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
+ORDER BY 1, 2;
+
+-- History may be brought from elsewhere, and what is over may be thrown away.
+CREATE TRIGGER main.claimq_attempt_insert INSTEAD OF INSERT ON claimq_attempt
+BEGIN
+  INSERT INTO claimq_past VALUES(new.job_id, new.attempt_index, new.owner_id,
+    new.incarnation_id, new.fencing_token, new.started_at_ms, new.ended_at_ms,
+    new.outcome, new.error);
+END;
+
+CREATE TRIGGER main.claimq_attempt_delete INSTEAD OF DELETE ON claimq_attempt
+BEGIN
+  DELETE FROM claimq_past
+  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
+  UPDATE claimq_job SET settled_owner_id=NULL
+  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
+END;
 
 -- One row per terminal transition.  SQLite has one writer at a time, so ids
 -- follow the order of commits: a reader that remembers the greatest event_id
@@ -511,41 +551,42 @@ END;
 -- names its column, also when its WHEN is false.  (And IN with three or more
 -- values costs more than all of the rest: SQLite makes a table of them.)
 
--- A claim is over: displaced by another (new.claim_id), or settled.
+-- A claim is over: displaced by another (new.claim_id), or settled other than
+-- by complete or release, whose attempt the job tells.
 CREATE TRIGGER main.claimq_job_attempt_end
-AFTER UPDATE OF settled_at_ms, reclaim_count
-ON claimq_job WHEN old.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
+AFTER UPDATE OF settled_at_ms, reclaim_count ON claimq_job
+WHEN old.owner_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
+  AND (new.claim_id IS NOT NULL OR new.settled_by<>'release')
 BEGIN
-  UPDATE claimq_attempt SET
-    ended_at_ms=iif(new.claim_id IS NULL, new.settled_at_ms, new.claimed_at_ms),
-    outcome=CASE iif(new.claim_id IS NULL, new.settled_by, 'reclaim_cap')
-      WHEN 'complete' THEN 'success'
-      WHEN 'release' THEN 'released'
+  INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+  VALUES(old.job_id, CAST(old.attempt_index AS INTEGER), old.owner_id,
+    ifnull(old.incarnation_id, ''), old.fencing_token,
+    ifnull(old.claimed_at_ms, 0),
+    iif(new.claim_id IS NULL, new.settled_at_ms, new.claimed_at_ms),
+    CASE iif(new.claim_id IS NULL, new.settled_by, 'reclaim_cap')
       WHEN 'retry' THEN 'retry'
       WHEN 'revoke' THEN 'revoked'
       WHEN 'cancel' THEN 'cancelled'
       WHEN 'reclaim_cap' THEN 'interrupted_reclaimed'
       ELSE 'failed'
     END,
-    error=iif(new.claim_id IS NULL AND (new.settled_by='retry'
-                OR new.settled_by='dead' OR new.settled_by='reject'
-                OR new.settled_by='reclaim_cap'), new.last_error, NULL)
-  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
+    iif(new.claim_id IS NULL AND (new.settled_by='retry'
+          OR new.settled_by='dead' OR new.settled_by='reject'
+          OR new.settled_by='reclaim_cap'), new.last_error, NULL));
 END;
 
--- A claim begins.
-CREATE TRIGGER main.claimq_job_attempt_begin AFTER UPDATE OF attempts
-ON claimq_job WHEN new.claim_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
+-- A job that was released is cancelled: its row tells of that now.
+CREATE TRIGGER main.claimq_job_released_end AFTER UPDATE OF settled_at_ms
+ON claimq_job
+WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
+  AND new.settled_owner_id IS NULL
 BEGIN
-  INSERT INTO claimq_attempt(job_id, attempt_index, owner_id, incarnation_id,
-      fencing_token, started_at_ms)
-  VALUES(new.job_id, new.attempt_index, new.owner_id, new.incarnation_id,
-      new.fencing_token, new.claimed_at_ms)
-  ON CONFLICT DO UPDATE SET
-    owner_id=excluded.owner_id, incarnation_id=excluded.incarnation_id,
-    fencing_token=excluded.fencing_token,
-    started_at_ms=excluded.started_at_ms,
-    ended_at_ms=NULL, outcome=NULL, error=NULL;
+  INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome)
+  VALUES(old.job_id, old.attempt_index, old.settled_owner_id,
+    ifnull(old.settled_incarnation_id, ''), old.fencing_token,
+    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released');
 END;
 
 -- The terminal transition.  A terminal state is never left.

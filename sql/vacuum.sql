@@ -48,20 +48,29 @@ ORDER BY terminal_at_ms LIMIT ?1
 CREATE INDEX IF NOT EXISTS main.claimq_job_by_end ON claimq_job(terminal_at_ms)
 WHERE terminal_at_ms IS NOT NULL
 
--- name: VACUUM_ATTEMPTS_DELETE
+-- name: VACUUM_PAST_DELETE
 -- Attempts of jobs that go.
-DELETE FROM main.claimq_attempt
+DELETE FROM main.claimq_past
 WHERE (job_id, attempt_index) IN (
-  SELECT job_id, attempt_index FROM main.claimq_attempt
+  SELECT job_id, attempt_index FROM main.claimq_past
   WHERE job_id IN (SELECT id FROM claimq_ids(?1)) LIMIT ?2)
+
+-- name: VACUUM_ATTEMPTS_DELETE
+-- The same for those that the job itself tells.
+UPDATE main.claimq_job SET settled_owner_id=NULL
+WHERE settled_owner_id IS NOT NULL AND job_id IN (
+  SELECT l.id FROM claimq_ids(?1) AS l
+  WHERE (SELECT settled_owner_id FROM main.claimq_job AS j
+         WHERE j.job_id=l.id) IS NOT NULL
+  LIMIT ?2)
 
 -- name: VACUUM_JOBS_DELETE
 -- A job goes after its last attempt.
 DELETE FROM main.claimq_job
-WHERE job_id IN (
+WHERE settled_owner_id IS NULL AND job_id IN (
   SELECT l.id FROM claimq_ids(?1) AS l
   WHERE NOT EXISTS (
-    SELECT 1 FROM main.claimq_attempt AS a WHERE a.job_id=l.id)
+    SELECT 1 FROM main.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT ?2)
 
 -- name: VACUUM_EVENTS
