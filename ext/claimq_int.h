@@ -142,6 +142,8 @@ CQ_PRIV int claimqShown(CqText);
 struct CqIds {
   i64 *a;
   int n, nAlloc;
+  const CqRows *pRows;            /* The rows of these keys, or 0 */
+  int iLease;                     /* Where their claim_id, lease_token stand */
 };
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
 CQ_PRIV void claimqIdsClear(CqIds*);

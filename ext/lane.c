@@ -420,6 +420,8 @@ static void cqLaneIds(CqOp *p, CqLaneClaim *pC){
     claimqIdsAdd(p, &pC->ids, claimqRow(pC->pRows, i)[CQ_L_JOB].u.i);
   }
   for(i=0; i<pC->spent.n; i++) claimqIdsAdd(p, &pC->ids, pC->spent.a[i]);
+  pC->ids.pRows = pC->pRows;
+  pC->ids.iLease = CQ_L_NCOL;
 }
 
 static void cqLaneLoad(CqOp *p, void *pCtx){
@@ -559,6 +561,7 @@ typedef struct CqSubmit CqSubmit;
 struct CqSubmit {
   CqText lane;
   sqlite3_value *pPayload;
+  u8 bPlain;                      /* No options; the next three are not set */
   CqVal aOpt[CQ_SUB_N];
   i64 iAvailable;
   CqCaps caps;
@@ -591,12 +594,11 @@ static void cqSubmitLoad(CqOp *p, void *pCtx){
   claimqStmtDone(p, CQ_SQL_LANE_BY_KEY, pStmt);
 }
 
-static void cqSubmitApply(CqOp *p, void *pCtx){
-  CqSubmit *pS = (CqSubmit*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LANE_INSERT);
+/*
+** Bind what options say.
+*/
+static void cqSubmitBind(CqOp *p, CqSubmit *pS, sqlite3_stmt *pStmt){
   int i;
-  claimqBindText(p, pStmt, 1, pS->lane);
-  claimqBindValue(p, pStmt, 2, pS->pPayload);
   for(i=0; i<CQ_SUB_N; i++){
     if( cqSubmitOpt[i].eType==CQ_T_INT ){
       claimqBindInt(p, pStmt, 3+i, pS->aOpt[i].i);
@@ -606,8 +608,30 @@ static void cqSubmitApply(CqOp *p, void *pCtx){
   }
   claimqBindInt(p, pStmt, 3+CQ_SUB_AT, pS->iAvailable);
   claimqBindInt(p, pStmt, 3+CQ_SUB_NOW, claimqNow(p));
-  claimqExec(p, CQ_SQL_LANE_INSERT, pStmt);
+}
+
+static void cqSubmitApply(CqOp *p, void *pCtx){
+  CqSubmit *pS = (CqSubmit*)pCtx;
+  int eStmt = pS->bPlain ? CQ_SQL_LANE_INSERT_PLAIN : CQ_SQL_LANE_INSERT;
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  claimqBindText(p, pStmt, 1, pS->lane);
+  claimqBindValue(p, pStmt, 2, pS->pPayload);
+  if( pS->bPlain ) claimqBindInt(p, pStmt, 3, claimqNow(p));
+  else cqSubmitBind(p, pS, pStmt);
+  claimqExec(p, eStmt, pStmt);
   if( p->rc==SQLITE_OK ) pS->iJob = sqlite3_last_insert_rowid(p->db);
+}
+
+/*
+** Read the options.
+*/
+static void cqSubmitOptions(
+  CqOp *p, CqSubmit *pS, int nVal, sqlite3_value **apVal
+){
+  claimqReadOptions(p, cqSubmitOpt, CQ_SUB_N, 0, nVal, apVal, pS->aOpt);
+  cqSubmitCaps(p, pS);
+  pS->iAvailable = claimqDueAt(p, &pS->aOpt[CQ_SUB_AT],
+                               &pS->aOpt[CQ_SUB_DELAY]);
 }
 
 /*
@@ -621,13 +645,10 @@ static void cqSubmitFunc(
   CqVal lane;
   memset(&s, 0, sizeof(s));
   claimqRead(p, &cqSubmitLane, apVal[0], &lane);
-  claimqReadOptions(p, cqSubmitOpt, CQ_SUB_N, 0, nVal-2, &apVal[2], s.aOpt);
-  cqSubmitCaps(p, &s);
   s.lane = lane.t;
   s.pPayload = apVal[1];
-  if( p->rc==SQLITE_OK ){
-    s.iAvailable = claimqDueAt(p, &s.aOpt[CQ_SUB_AT], &s.aOpt[CQ_SUB_DELAY]);
-  }
+  s.bPlain = nVal==2;
+  if( !s.bPlain ) cqSubmitOptions(p, &s, nVal-2, &apVal[2]);
   if( s.aOpt[CQ_SUB_KEY].bGiven ) claimqRun(p, &task, &s);
   else if( p->rc==SQLITE_OK ) cqSubmitApply(p, &s);
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, s.iJob);

@@ -57,26 +57,21 @@ SELECT {{LANE_KEY}} FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4 AND {{LANE_NOW}}
 -- name: LANE_BY_ID
 SELECT {{LANE_ROW}} FROM main.claimq_job WHERE job_id=?1
 
--- fragment: LANE_NEW_COLS
--- What every claim writes.
+-- fragment: LANE_LEASE_COLS
+-- What the claim of a job writes that waited, or was active: that one is
+-- reclaimed.
 state, owner_id, incarnation_id, claimed_at_ms, expires_at_ms, fencing_token,
-attempts, claim_id, lease_token
+attempts, claim_id, lease_token, due, previous_claim_id, attempt_index,
+reclaim_count
 
--- fragment: LANE_NEW
+-- fragment: LANE_LEASE
 -- The same as claimqLeaseMake() computes, from owner ?2, incarnation ?3, now
 -- ?4, expiry ?5.
 'active', ?2, ?3, ?4, ?5, {{LANE_FENCE}}, attempts+1,
 'qjc:'||job_id||':'||({{LANE_FENCE}}),
-claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4)
-
--- fragment: LANE_LEASE_COLS
--- What the claim of a job writes that waited, or was active: that one is
--- reclaimed.
-{{LANE_NEW_COLS}}, due, previous_claim_id, attempt_index, reclaim_count
-
--- fragment: LANE_LEASE
-{{LANE_NEW}}, iif(reclaim='auto', ?5, NULL), claim_id,
-attempt_index+(state='active'), reclaim_count+(state='active')
+claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4),
+iif(reclaim='auto', ?5, NULL), claim_id, attempt_index+(state='active'),
+reclaim_count+(state='active')
 
 -- fragment: LANE_CAP_COLS
 settled_by, settled_at_ms, settled_claim_id, settled_token,
@@ -98,9 +93,12 @@ UPDATE main.claimq_job SET state='active', claim_id=?2, lease_token=?3,
 WHERE job_id=?1
 
 -- name: LANE_STAMP_NEWS
--- Several such jobs.
-UPDATE main.claimq_job SET ({{LANE_NEW_COLS}})=({{LANE_NEW}})
-WHERE job_id IN (SELECT id FROM claimq_ids(?1))
+-- Several such jobs, with the leases that were made for them.
+UPDATE main.claimq_job SET state='active', claim_id=claimq_ids.claim_id,
+  lease_token=claimq_ids.lease_token, owner_id=?2, incarnation_id=?3,
+  claimed_at_ms=?4, expires_at_ms=?5, fencing_token={{LANE_FENCE}},
+  attempts=attempts+1
+FROM claimq_ids(?1) WHERE job_id=claimq_ids.id
 
 -- name: LANE_STAMP
 UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
@@ -141,8 +139,16 @@ INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
   instance_tag, created_at_ms, state, due, cap_id)
 VALUES(?1,?2,?3,?4,?5,?6,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,
   iif(?6>?18, 'delayed', 'ready'), iif(?6>?18, ?6, -1),
-  ifnull((SELECT cap_id FROM main.claimq_capset
-          WHERE lane_id=?1 AND partition_key=?14 AND required=?4), 0))
+  iif(?4='[]', 0, ifnull((
+    SELECT cap_id FROM main.claimq_capset
+    WHERE lane_id=?1 AND partition_key=?14 AND required=?4), 0)))
+
+-- name: LANE_INSERT_PLAIN
+-- Without options, at ?3: the defaults of claimq_job are those of
+-- claimq_submit().
+INSERT INTO main.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
+  due)
+VALUES(?1, ?2, ?3, ?3, -1)
 
 -- name: LANE_BY_KEY
 SELECT job_id FROM main.claimq_job INDEXED BY claimq_job_by_key

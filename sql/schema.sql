@@ -345,8 +345,8 @@ CREATE TABLE main.claimq_job(
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
   state           TEXT NOT NULL DEFAULT 'ready'
-                  CHECK(state='ready' OR state='delayed' OR state='active'
-                        OR state='completed' OR state='failed'
+                  CHECK(state='active' OR state='completed' OR state='ready'
+                        OR state='delayed' OR state='failed'
                         OR state='cancelled'),
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),

@@ -46,7 +46,7 @@ SELECT name FROM claimq_stmt
 CREATE TABLE x(name TEXT, sql TEXT, runs INTEGER, vm_steps INTEGER)
 
 -- name: IDS_DECLARE
-CREATE TABLE x(id INTEGER, list HIDDEN)
+CREATE TABLE x(id INTEGER, list HIDDEN, claim_id TEXT, lease_token TEXT)
 
 -- name: CLAIM_DECLARE
 -- %s: the columns of a claim table.

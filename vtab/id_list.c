@@ -6,7 +6,12 @@
 **     UPDATE ... WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
 **
 ** where ?1 is bound with sqlite3_bind_pointer() to a CqIds.  Called with
-** anything else (from the shell, say) the table is empty.
+** anything else (from the shell, say) the table is empty.  If each of the rows
+** is a claim of its own, the list brings the leases, too:
+**
+**     UPDATE ... SET claim_id=claimq_ids.claim_id, ... FROM claimq_ids(?1)
+**
+** They are those that the caller will get, and so are not computed again.
 */
 #include "claimq_int.h"
 
@@ -100,7 +105,13 @@ static int cqIdColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
   CqIdCursor *p = (CqIdCursor*)pCsr;
-  if( iCol==0 ) sqlite3_result_int64(pCtx, p->pIds->a[p->i]);
+  const CqIds *pIds = p->pIds;
+  if( iCol==0 ){
+    sqlite3_result_int64(pCtx, pIds->a[p->i]);
+  }else if( iCol>1 && pIds->pRows ){
+    const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
+    claimqCellResult(&a[iCol-2], pCtx);
+  }
   return SQLITE_OK;
 }
 
