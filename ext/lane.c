@@ -138,14 +138,14 @@ static int cqLaneCells(
   const CqLaneWorker *pW, CqLease *pLease
 ){
   int bActive = sqlite3_column_int(pRow, CQ_L_ACTIVE);
-  int i;
-  for(i=0; i<CQ_L_NCOL; i++) claimqCellColumn(p, pRows, &a[i], pRow, i);
+  i64 iJob = sqlite3_column_int64(pRow, CQ_L_JOB);
+  claimqCellColumns(p, pRows, a, pRow, CQ_L_NCOL);
+  claimqCellInt(&a[CQ_L_JOB], iJob);          /* For cqLaneIds() */
   if( bActive && p->rc==SQLITE_OK ){
     cqLaneOneMore(&a[CQ_L_ATTEMPT]);
     cqLaneOneMore(&a[CQ_L_RECLAIMS]);
   }
-  claimqLeaseMake(pLease, "qjc", sqlite3_column_int64(pRow, CQ_L_JOB),
-      sqlite3_column_int64(pRow, CQ_L_FENCE),
+  claimqLeaseMake(pLease, "qjc", iJob, sqlite3_column_int64(pRow, CQ_L_FENCE),
       claimqColumnText(p, pRow, CQ_L_LANE),
       pW->owner, pW->incarnation, claimqNow(p), pW->iTtl);
   claimqLeaseCells(p, pRows, &a[CQ_L_NCOL], pLease,

@@ -131,9 +131,12 @@ CQ_PRIV void claimqCellColumn(
 CQ_PRIV void claimqCellColumns(
   CqOp *pOp, CqRows *p, CqCell *a, sqlite3_stmt *pStmt, int n
 ){
+  u32 mSkip;
   int i;
-  for(i=0; i<n && pOp->rc==SQLITE_OK; i++){
-    if( (p->mSkip>>i & 1)==0 ) claimqCellColumn(pOp, p, &a[i], pStmt, i);
+  if( pOp->rc ) return;
+  mSkip = p->mSkip >> (a - p->aCell)%p->nCol;      /* a[] may begin inside */
+  for(i=0; i<n; i++, mSkip>>=1){
+    if( (mSkip & 1)==0 ) claimqCellColumn(pOp, p, &a[i], pStmt, i);
   }
 }
 
