@@ -175,18 +175,18 @@ struct CqPublish {
   i64 iPartition;
   i64 iSeq;                       /* OUT */
 };
-#define CQ_PUBLISH_TYPE "claimq-publish"
 
 /*
-** For OUTBOX_PUBLISH: claimq_next_seq(P, seq) -> seq, which is kept in P.
+** claimq_note(where, value) -> value: a statement of claimq's tells so what it
+** computed.  Where is a pointer to an i64; from anybody else, it is not.
 */
-static void cqNextSeqFunc(
+#define CQ_NOTE_TYPE "claimq-note"
+static void cqNoteFunc(
   CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
 ){
-  CqPublish *pP = sqlite3_value_pointer(apVal[0], CQ_PUBLISH_TYPE);
+  i64 *pi = (i64*)sqlite3_value_pointer(apVal[0], CQ_NOTE_TYPE);
   (void)p; (void)nVal;
-  if( pP==0 ) return;
-  pP->iSeq = sqlite3_value_int64(apVal[1]);
+  if( pi ) *pi = sqlite3_value_int64(apVal[1]);
   sqlite3_result_value(pCtx, apVal[1]);
 }
 
@@ -228,10 +228,9 @@ static void cqPublishLoad(CqOp *p, void *pCtx){
 }
 
 /*
-** The trigger of the table refuses a message for a partition that does not
-** exist; here it can be said in better words.
+** A trigger of the table refuses a message for a partition that does not exist:
+** here it can be said in better words.
 */
-
 static void cqPublishApply(CqOp *p, void *pCtx){
   CqPublish *pP = (CqPublish*)pCtx;
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
@@ -240,7 +239,7 @@ static void cqPublishApply(CqOp *p, void *pCtx){
   claimqBindValue(p, pStmt, 3, pP->pPayload);
   claimqBindText(p, pStmt, 4, pP->aOpt[CQ_PO_TYPE].t);
   claimqBindInt(p, pStmt, 5, claimqNow(p));
-  claimqBindPointer(p, pStmt, 6, pP, CQ_PUBLISH_TYPE);
+  claimqBindPointer(p, pStmt, 6, &pP->iSeq, CQ_NOTE_TYPE);
   if( claimqExec(p, CQ_SQL_OUTBOX_PUBLISH, pStmt)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
   }
@@ -768,7 +767,7 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
     { "claimq_queue", "(queue, partitions)", 2, 2, CQ_F_WRITE, cqQueueFunc },
     { "claimq_publish", "(queue, payload [, option, value]...)", 2, -1,
       CQ_F_INSERT, cqPublishFunc },
-    { "claimq_next_seq", "(publish, seq)", 2, 2, CQ_F_READ, cqNextSeqFunc },
+    { "claimq_note", "(where, value)", 2, 2, CQ_F_READ, cqNoteFunc },
     { "claimq_reject_reason", "(list, seq)", 2, 2,
       CQ_F_PURE, cqRejectReasonFunc },
   };

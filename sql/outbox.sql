@@ -9,7 +9,7 @@ available_at_ms<=?2 AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
 -- those of OUTBOX_DUE in another order: if there is no row, there are none.
 SELECT partition_id, waiting_since_ms, partition, due
 FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-WHERE queue_name=?1 AND due<=?2 AND last_seq>processed_seq
+WHERE queue_name=?1 AND due<=?2 AND waiting_since_ms IS NOT NULL
   AND {{OUTBOX_FREE_AT}}
 ORDER BY due, waiting_since_ms, partition
 
@@ -17,7 +17,7 @@ ORDER BY due, waiting_since_ms, partition
 -- The same for those that became free by ?2 and were not promoted yet.
 SELECT partition_id, waiting_since_ms, partition
 FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND last_seq>processed_seq
+WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND waiting_since_ms IS NOT NULL
 ORDER BY waiting_since_ms, partition
 
 -- name: OUTBOX_FIND
@@ -60,7 +60,7 @@ WHERE partition_id=?1
 -- Upkeep: partitions of queue ?1 that are free at ?2 take their place in line.
 UPDATE main.claimq_partition INDEXED BY claimq_partition_by_wait
 SET promoted=1
-WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND last_seq>processed_seq
+WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND waiting_since_ms IS NOT NULL
 
 -- name: OUTBOX_RENEW
 UPDATE main.claimq_partition SET expires_at_ms=?2, promoted=0
@@ -92,9 +92,10 @@ WITH RECURSIVE n(i) AS (
 SELECT ?1, i FROM n
 
 -- name: OUTBOX_PUBLISH
--- claimq_next_seq(?6, seq) keeps the number.
+-- ?6 gets the number of the message.  It is NULL if there is no such partition;
+-- then a trigger raises.  (RETURNING would take longer than all the rest.)
 INSERT INTO main.claimq_message(queue_name, partition, seq, payload,
   payload_type, created_at_ms)
-VALUES(?1, ?2, (SELECT claimq_next_seq(?6, last_seq+1)
-                FROM main.claimq_partition
-                WHERE queue_name=?1 AND partition=?2), ?3, ?4, ?5)
+VALUES(?1, ?2, claimq_note(?6, (
+  SELECT last_seq+1 FROM main.claimq_partition
+  WHERE queue_name=?1 AND partition=?2)), ?3, ?4, ?5)

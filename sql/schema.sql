@@ -178,7 +178,8 @@ CREATE TABLE main.claimq_partition(
   attempts         INTEGER NOT NULL DEFAULT 0,  -- claims without progress
   last_error       TEXT,
   fencing_token    INTEGER NOT NULL DEFAULT 0,
-  waiting_since_ms INTEGER,             -- created_at_ms of the first to do
+  waiting_since_ms INTEGER,             -- created_at_ms of the first to do;
+                                        -- NULL: there is nothing to do
   available_at_ms  INTEGER NOT NULL DEFAULT 0,  -- 0: not kept back
   claim_id         TEXT,
   lease_token      TEXT,
@@ -205,7 +206,7 @@ CREATE TABLE main.claimq_partition(
 -- Partitions with messages, free ones (due = -1) by how long they wait.
 CREATE INDEX main.claimq_partition_by_wait
   ON claimq_partition(queue_name, due, waiting_since_ms, partition)
-  WHERE last_seq>processed_seq;
+  WHERE waiting_since_ms IS NOT NULL;
 
 -- Partitions with processed messages that claimq_vacuum() can remove.
 CREATE INDEX main.claimq_partition_by_done
@@ -220,8 +221,8 @@ CREATE TABLE main.claimq_message(
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(payload_type='application/json'
                   OR (length(payload_type) BETWEEN 1 AND 1024
-                  AND instr(payload_type, char(0))=0
-                  AND payload_type NOT GLOB '*[^ -~]*')),
+                    AND instr(payload_type, char(0))=0
+                    AND payload_type NOT GLOB '*[^ -~]*')),
   created_at_ms INTEGER NOT NULL DEFAULT
                 (CAST(round((julianday('now')-2440587.5)*86400000)
                  AS INTEGER))
@@ -230,55 +231,58 @@ CREATE TABLE main.claimq_message(
 CREATE UNIQUE INDEX main.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
 
--- claimq_publish() gives the number that the message will have, a plain INSERT
--- leaves it out.
-CREATE TRIGGER main.claimq_message_check BEFORE INSERT ON claimq_message
-WHEN NOT EXISTS(
-  SELECT 1 FROM claimq_partition
-  WHERE queue_name=new.queue_name AND partition=new.partition
-    AND (new.seq IS NULL OR new.seq=last_seq+1))
+-- claimq_publish() writes a message with its number, which is the next of the
+-- partition; a plain INSERT leaves it out, and a view does the rest, so that
+-- claimq_publish() need not pay for it.
+CREATE TRIGGER main.claimq_message_insert AFTER INSERT ON claimq_message
+WHEN new.seq IS NOT NULL
 BEGIN
+  UPDATE claimq_partition SET last_seq=new.seq
+  WHERE queue_name=new.queue_name AND partition=new.partition
+    AND last_seq=new.seq-1;
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: seq is given by claimq: leave it out')
+  WHERE changes()=0;
+END;
+
+CREATE VIEW main.claimq_message_fill(message_id, queue_name, partition) AS
+SELECT NULL, NULL, NULL;
+
+CREATE TRIGGER main.claimq_message_plain AFTER INSERT ON claimq_message
+WHEN new.seq IS NULL
+BEGIN
+  INSERT INTO claimq_message_fill
+  VALUES(new.message_id, new.queue_name, new.partition);
+END;
+
+CREATE TRIGGER main.claimq_message_fill_insert
+INSTEAD OF INSERT ON claimq_message_fill
+BEGIN
+  UPDATE claimq_message SET seq=(
+    SELECT last_seq+1 FROM claimq_partition
+    WHERE queue_name=new.queue_name AND partition=new.partition)
+  WHERE message_id=new.message_id;
+  UPDATE claimq_partition SET last_seq=last_seq+1
+  WHERE queue_name=new.queue_name AND partition=new.partition;
   SELECT CASE
-    WHEN new.seq IS NOT NULL THEN RAISE(ABORT,
-      'claimq: bad_argument: seq is given by claimq: leave it out')
     WHEN EXISTS(SELECT 1 FROM claimq_partition
                 WHERE queue_name=new.queue_name) THEN RAISE(ABORT,
       'claimq: bad_argument: the queue has no such partition')
     ELSE RAISE(ABORT,
       'claimq: not_found: the queue is not registered: see claimq_queue()')
-    END;
+    END
+  WHERE changes()=0;
 END;
 
-CREATE TRIGGER main.claimq_message_insert AFTER INSERT ON claimq_message
-WHEN new.seq IS NOT NULL
+-- The first message of a partition that had nothing to do.
+CREATE TRIGGER main.claimq_partition_wait AFTER UPDATE OF last_seq
+ON claimq_partition WHEN new.waiting_since_ms IS NULL
 BEGIN
-  UPDATE claimq_partition SET last_seq=new.seq,
-    waiting_since_ms=CASE WHEN last_seq>processed_seq THEN waiting_since_ms
-                          ELSE new.created_at_ms END
-  WHERE queue_name=new.queue_name AND partition=new.partition;
-END;
-
-CREATE VIEW main.claimq_message_fill(message_id, queue_name, partition,
-  created_at_ms) AS SELECT NULL, NULL, NULL, NULL;
-
-CREATE TRIGGER main.claimq_message_number AFTER INSERT ON claimq_message
-WHEN new.seq IS NULL
-BEGIN
-  INSERT INTO claimq_message_fill
-  VALUES(new.message_id, new.queue_name, new.partition, new.created_at_ms);
-END;
-
-CREATE TRIGGER main.claimq_message_fill_insert INSTEAD OF INSERT
-ON claimq_message_fill
-BEGIN
-  UPDATE claimq_partition SET last_seq=last_seq+1,
-    waiting_since_ms=CASE WHEN last_seq>processed_seq THEN waiting_since_ms
-                          ELSE new.created_at_ms END
-  WHERE queue_name=new.queue_name AND partition=new.partition;
-  UPDATE claimq_message SET seq=(
-    SELECT last_seq FROM claimq_partition
-    WHERE queue_name=new.queue_name AND partition=new.partition)
-  WHERE message_id=new.message_id;
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message
+    WHERE queue_name=new.queue_name AND partition=new.partition
+      AND seq=new.last_seq)
+  WHERE partition_id=new.partition_id;
 END;
 
 -- claimq_reject(), and claimq_complete() with 'rejected': the cursor moves and

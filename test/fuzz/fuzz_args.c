@@ -58,8 +58,9 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_batch_id", "SPNM" }, { "claimq_lease_token", "SOOCN" },
   { "claimq_claim_id", "II" }, { "claimq_sha256", "P" },
   { "claimq_scan_limit", "I" }, { "claimq_owner_id", "O" },
-  { "claimq_next_batch", "XM" }, { "claimq_next_seq", "XM" },
+  { "claimq_next_batch", "XM" },
   { "claimq_reject_reason", "XM" }, { "claimq_origin", "RPRP" },
+  { "claimq_note", "XP" },
   { "claimq_init", "" }, { "claimq_version", "" },
 };
 #define FZ_NHINT ((int)(sizeof(fzHint)/sizeof(fzHint[0])))
