@@ -21,7 +21,8 @@
 # KIND is flip, never, always or *.  A survivor that is not there makes this
 # fail.
 #
-# -file    only sources that match, e.g. 'ext/core_*.c'
+# -file    only sources that match one of these, e.g. 'ext/core_*.c ext/lane.c'
+# -kinds   the default is all for the pure core, flip for the rest
 # -sample  every N-th mutant, beginning with the K-th (-seed)
 # -again   also those that were tried before
 # -list    only count them
@@ -29,6 +30,8 @@
 # What was found is kept in build/mutate/*.tsv: a run that was stopped goes on
 # where it was.  A mutant that was killed stays killed as long as its source
 # compiles to the same code; a survivor is tried again when a test was changed.
+# All else is in a directory of this process, in memory if that can be: several
+# may run at once, each with files of its own.
 
 set root [file normalize [file join [file dirname [info script]] ..]]
 cd $root
@@ -37,7 +40,7 @@ unset -nocomplain env(CLAIMQ_SOAK)   ;# The tests as make test runs them
 set opt(-file) *
 set opt(-sample) 1
 set opt(-seed) 0
-set opt(-kinds) {flip never always}
+set opt(-kinds) {}
 set opt(-again) 0
 set opt(-list) 0
 while {[llength $argv]} {
@@ -51,26 +54,26 @@ while {[llength $argv]} {
 }
 
 #--------------------------------------------------------------------------
-# Tests: those that are most likely to kill a mutant of a file, in order.
-# core:FILE is core_test, with the tests of that file first; the others are
-# files of test/.
+# Tests: those that can kill a mutant of a file.  What killed another mutant of
+# the same function is tried first, then the quickest.  core:FILE is core_test,
+# with the tests of that file first; the others are files of test/.
 
 array set tests {
-  ext/claimq_func.c  {session_bad lane load derive oom}
+  ext/claimq_func.c  {lane session_bad load derive oom}
   ext/claimq_main.c  {load oom}
   ext/claimq_verb.c  {lane session_bad contest letter outbox oom}
   ext/contest.c      {contest oom}
-  ext/lane.c         {lane vacuum oom corrupt lane_workers}
+  ext/lane.c         {lane upkeep vacuum oom corrupt lane_workers}
   ext/lease.c        {lane session contest letter oom}
-  ext/letter.c       {letter oom}
-  ext/outbox.c       {outbox oom outbox_workers}
-  ext/rows.c         {lane session oom}
-  ext/schema.c       {load oom corrupt}
-  ext/session.c      {session plan oom session_bad corrupt contend}
+  ext/letter.c       {letter oom corrupt}
+  ext/outbox.c       {outbox oom corrupt outbox_workers}
+  ext/rows.c         {lane session load oom}
+  ext/schema.c       {load upkeep oom corrupt}
+  ext/session.c      {session plan upkeep oom session_bad corrupt contend}
   ext/util.c         {lane session_bad contest load oom session}
   ext/vacuum.c       {vacuum outbox oom}
-  vtab/claim_vtab.c  {plan load oom}
-  vtab/id_list.c     {load lane}
+  vtab/claim_vtab.c  {plan lane load oom}
+  vtab/id_list.c     {load lane session}
   vtab/stmt_cache.c  {lane load plan oom}
   vtab/txn.c         {lane load oom contend plan fault_letter}
 }
@@ -80,14 +83,28 @@ proc tests_of {file} {
   return core:[file rootname [file tail $file]]
 }
 
+# The same in the order in which to try them on a function.
+proc tests_ordered {file function} {
+  set list [lsort -command quicker [tests_of $file]]
+  if {![info exists ::killers($file,$function)]} {return $list}
+  set first $::killers($file,$function)
+  return [concat $first [lmap x $list {
+    if {$x in $first} continue
+    set x
+  }]]
+}
+
+proc quicker {a b} {return [expr {$::time($a)-$::time($b)}]}
+
 proc test_command {test so} {
-  set limit [expr {[info exists ::limit($test)] ? $::limit($test) : 120}]
+  set limit [expr {[info exists ::time($test)]
+    ? 3+$::time($test)*4/1000 : 120}]
   set run "[info nameofexecutable] test/$test.test"
   if {[regsub ^core: $test "" name]} {
-    set run "$::dir/core_test test/vectors $name"
+    set run "$::work/core_test test/vectors $name"
   }
   return "ulimit -v 4000000; exec env CLAIMQ_FIRST=1 CLAIMQ_SO=$so\
-    CLAIMQ_TMP=$::dir/tmp timeout -k 1 $limit $run"
+    CLAIMQ_TMP=$::work/tmp timeout -k 1 $limit $run"
 }
 
 # 1 if the test passes on a build.
@@ -111,8 +128,25 @@ proc is_pure {file} {
   return [regexp {/(core_.*|sha256|rust_debug|claim_plan)\.c$} $file]
 }
 
+proc kinds_of {file} {
+  if {[llength $::opt(-kinds)]} {return $::opt(-kinds)}
+  return [expr {[is_pure $file] ? "flip never always" : "flip"}]
+}
+
+# The directory of this process; those of processes that are gone go too.
+proc work_open {} {
+  set parent [expr {[file writable /dev/shm] ? "/dev/shm" : $::dir}]
+  foreach old [glob -nocomplain $parent/claimq-mutate-*] {
+    if {![file exists /proc/[lindex [split $old -] end]]} {
+      file delete -force $old
+    }
+  }
+  set ::work $parent/claimq-mutate-[pid]
+  file mkdir $::dir $::work
+}
+
 proc base {file ext} {
-  return $::dir/[string map {/ -} [file rootname $file]]$ext
+  return $::work/[string map {/ -} [file rootname $file]]$ext
 }
 
 proc assemble {asm object} {
@@ -121,13 +155,12 @@ proc assemble {asm object} {
 
 # The assembly and object of every file, and what tests need.
 proc build_base {} {
-  file mkdir $::dir $::dir/tmp
   foreach file [sources] {
     exec gcc {*}$::cflags -S -o [base $file .s] $file 2>@1
     assemble [base $file .s] [base $file .o]
   }
-  exec gcc {*}$::cflags -c -o $::dir/claimq_sql.o build/claimq_sql.c
-  exec gcc {*}$::cflags -c -o $::dir/core_test.o test/core_test.c
+  exec gcc {*}$::cflags -c -o $::work/claimq_sql.o build/claimq_sql.c
+  exec gcc {*}$::cflags -c -o $::work/core_test.o test/core_test.c
 }
 
 # The objects of the files that pass a filter, one of them replaced.
@@ -143,15 +176,15 @@ proc objects {filter file object} {
 
 # Link what a test needs, once; a .so that was loaded is never written over.
 proc link_so {file object} {
-  set so $::dir/claimq-[incr ::nso].so
+  set so $::work/claimq-[incr ::nso].so
   exec gcc -shared -Wl,-z,nodelete -o $so {*}[objects "" $file $object] \
-    $::dir/claimq_sql.o
+    $::work/claimq_sql.o
   return $so
 }
 
 proc link_core {file object} {
-  file delete $::dir/core_test
-  exec gcc -o $::dir/core_test $::dir/core_test.o \
+  file delete $::work/core_test
+  exec gcc -o $::work/core_test $::work/core_test.o \
     {*}[objects is_pure $file $object]
 }
 
@@ -191,7 +224,7 @@ proc changed {line kind} {
 
 # All mutants of a file, {row kind function line number}: row is that of the
 # assembly, number tells apart those of one line of source.
-proc mutants {asm} {
+proc mutants {asm kinds} {
   set out {}
   set row -1
   lassign {"" 0} function at
@@ -203,7 +236,7 @@ proc mutants {asm} {
       if {$n > 0} {set at $n}
     } elseif {[changed $line flip] ne ""} {
       set number [incr count($function,$at)]
-      foreach kind $::opt(-kinds) {
+      foreach kind $kinds {
         lappend out [list $row $kind $function $at $number]
       }
     }
@@ -218,35 +251,35 @@ proc read_lines {file} {
   return [split $text \n]
 }
 
-# The tests that a mutant dies of: {KILLER}, or survived.
+# The test that a mutant dies of, or survived.
 proc fate {file asm mutant} {
-  lassign $mutant row kind
-  set fd [open $::dir/mutant.s w]
+  lassign $mutant row kind function
+  set fd [open $::work/mutant.s w]
   puts $fd [join [lreplace $asm $row $row \
     [changed [lindex $asm $row] $kind]] \n]
   close $fd
-  assemble $::dir/mutant.s $::dir/mutant.o
+  assemble $::work/mutant.s $::work/mutant.o
   set so ""
-  foreach test [tests_of $file] {
+  foreach test [tests_ordered $file $function] {
     if {[string match core:* $test]} {
-      link_core $file $::dir/mutant.o
+      link_core $file $::work/mutant.o
     } elseif {$so eq ""} {
-      set so [link_so $file $::dir/mutant.o]
+      set so [link_so $file $::work/mutant.o]
     }
     if {![passes $test $so]} break
     set test survived
   }
   if {$so ne ""} {file delete $so}
-  file delete -force $::dir/tmp
+  file delete -force $::work/tmp
   return $test
 }
 
-# Tests whose turn comes first: what killed last kills next.
-proc prefer {file test} {
+# What killed last kills next.
+proc prefer {file function test} {
   if {$test eq "survived"} return
-  set list [tests_of $file]
-  set i [lsearch -exact $list $test]
-  set ::tests($file) [concat $test [lreplace $list $i $i]]
+  upvar ::killers($file,$function) list
+  if {![info exists list]} {set list {}}
+  set list [concat $test [lsearch -all -inline -not -exact $list $test]]
 }
 
 #--------------------------------------------------------------------------
@@ -260,7 +293,7 @@ proc digest {args} {
 proc results_open {file} {
   global found results
   array unset found
-  set name [base $file -[digest [base $file .s]].tsv]
+  set name $::dir/[file tail [base $file -[digest [base $file .s]].tsv]]
   if {[file exists $name]} {
     foreach line [read_lines $name] {
       lassign [split $line \t] row kind killer when
@@ -309,7 +342,7 @@ proc try_file {file} {
   set tried 0
   results_open $file
   set i -1
-  foreach mutant [mutants $asm] {
+  foreach mutant [mutants $asm [kinds_of $file]] {
     if {([incr i]-$opt(-seed)) % $opt(-sample)} continue
     lassign $mutant row kind function at number
     incr count(all)
@@ -317,7 +350,7 @@ proc try_file {file} {
     if {$opt(-again) || ![info exists found($row,$kind)]} {
       incr tried
       set found($row,$kind) [fate $file $asm $mutant]
-      prefer $file $found($row,$kind)
+      prefer $file $function $found($row,$kind)
       puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
     }
     judge $file $kind $function $at $number $found($row,$kind) \
@@ -351,11 +384,14 @@ proc judge {file kind function at number killer source} {
 }
 
 exec make -s all tools build/claimq_sql.c >@stdout
+work_open
 build_base
 set when [digest {*}[lsort [glob test/*.test test/*.c test/*.h]]]
 set known [known_read]
 array set total {all 0 killed 0 survived 0 known 0}
-set files [lsearch -all -inline -glob [sources] $opt(-file)]
+set files [lsort -unique [concat {*}[lmap x $opt(-file) {
+  lsearch -all -inline -glob [sources] $x
+}]]]
 
 # Every test must pass on what is not mutated; how long it takes says how long
 # it may.
@@ -365,7 +401,7 @@ if {!$opt(-list)} {
   foreach test [lsort -unique [concat {*}[lmap f $files {tests_of $f}]]] {
     set start [clock milliseconds]
     if {![passes $test $so]} {puts "FAILED: $test on the original"; exit 1}
-    set limit($test) [expr {3 + ([clock milliseconds]-$start)*4/1000}]
+    set time($test) [expr {[clock milliseconds]-$start}]
   }
   file delete $so
 }
@@ -380,5 +416,6 @@ if {$opt(-sample) == 1 && !$opt(-list)} {
     }
   }
 }
+file delete -force $work
 puts "$total(killed) passed, $total(survived) failed"
 exit [expr {$total(survived) > 0}]
