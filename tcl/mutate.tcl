@@ -1,7 +1,7 @@
 # mutate.tcl: break the program in every place, and see a test fail.
 #
 #     tclsh tcl/mutate.tcl ?-file GLOB? ?-sample N? ?-seed K? ?-kinds LIST?
-#                          ?-again? ?-list?
+#                          ?-line N? ?-tests LIST? ?-again? ?-list?
 #
 # Each .c file of ext/ and vtab/ is compiled to assembly.  A mutant is the
 # program with one conditional jump (or one instruction that stores a
@@ -18,11 +18,13 @@
 #
 #     FILE FUNCTION KIND | the line of source | why nobody can tell
 #
-# KIND is flip, never, always or *.  A survivor that is not there makes this
-# fail.
+# KIND is flip, never, always or several with commas, or *; flip#2 is only the
+# second jump of that line.  A survivor that is not there makes this fail.
 #
 # -file    only sources that match one of these, e.g. 'ext/core_*.c ext/lane.c'
 # -kinds   the default is all for the pure core, flip for the rest
+# -line    only those of this line of the source, e.g. to try a new test
+# -tests   these tests instead of those of the file
 # -sample  every N-th mutant, beginning with the K-th (-seed)
 # -again   also those that were tried before
 # -list    only count them
@@ -38,6 +40,8 @@ cd $root
 set dir build/mutate
 unset -nocomplain env(CLAIMQ_SOAK)   ;# The tests as make test runs them
 set opt(-file) *
+set opt(-line) *
+set opt(-tests) {}
 set opt(-sample) 1
 set opt(-seed) 0
 set opt(-kinds) {}
@@ -65,10 +69,10 @@ array set tests {
   ext/contest.c      {contest oom}
   ext/lane.c         {lane upkeep vacuum oom corrupt lane_workers}
   ext/lease.c        {lane session contest letter oom}
-  ext/letter.c       {letter oom corrupt}
-  ext/outbox.c       {outbox oom corrupt outbox_workers}
+  ext/letter.c       {letter upkeep oom corrupt}
+  ext/outbox.c       {outbox upkeep oom corrupt outbox_workers}
   ext/rows.c         {lane session load oom}
-  ext/schema.c       {load upkeep oom corrupt}
+  ext/schema.c       {load upkeep oom corrupt fault_matrix}
   ext/session.c      {session plan upkeep oom session_bad corrupt contend}
   ext/util.c         {lane session_bad contest load oom session}
   ext/vacuum.c       {vacuum outbox oom}
@@ -79,6 +83,7 @@ array set tests {
 }
 
 proc tests_of {file} {
+  if {[llength $::opt(-tests)]} {return $::opt(-tests)}
   if {[info exists ::tests($file)]} {return $::tests($file)}
   return core:[file rootname [file tail $file]]
 }
@@ -116,9 +121,11 @@ proc passes {test so} {
 #--------------------------------------------------------------------------
 # Building
 
-# What may be changed is what was written: no merging of conditions.
+# What may be changed is what was written: no merging of conditions, no memcpy()
+# by the compiler.
 set cflags {-std=c99 -O1 -g -fno-if-conversion -fno-if-conversion2
-  -fno-tree-loop-if-convert -fPIC -fvisibility=hidden -Iext -Ivtab -Ibuild}
+  -fno-tree-loop-if-convert -mstringop-strategy=libcall -fPIC
+  -fvisibility=hidden -Iext -Ivtab -Ibuild}
 
 proc sources {} {
   return [lsort [glob ext/*.c vtab/*.c]]
@@ -289,11 +296,19 @@ proc digest {args} {
   return [string range [exec cat {*}$args | sha256sum] 0 15]
 }
 
+# The code of a file: without the places in the source and what is for debuggers.
+proc code_digest {file} {
+  set code [lindex [split [string map {\n.Letext0: \0} \
+    [join [read_lines [base $file .s]] \n]] \0] 0]
+  regsub -all -line {^\t\.(loc|file) .*$} $code {} code
+  return [string range [exec sha256sum << $code] 0 15]
+}
+
 # The results of a file: one line {row kind killer tests} each.
 proc results_open {file} {
   global found results
   array unset found
-  set name $::dir/[file tail [base $file -[digest [base $file .s]].tsv]]
+  set name $::dir/[file tail [base $file -[code_digest $file].tsv]]
   if {[file exists $name]} {
     foreach line [read_lines $name] {
       lassign [split $line \t] row kind killer when
@@ -319,15 +334,32 @@ proc known_read {} {
 }
 
 # The number of the entry that explains a survivor, or -1.
-proc known_find {file function kind source} {
+proc known_find {file function kind number source} {
   set i -1
   foreach entry $::known {
     incr i
     lassign $entry f fn k text
     if {$f eq $file && $fn eq $function && $text eq [string trim $source]
-        && ($k eq "*" || $kind in [split $k ,])} {return $i}
+        && ($k eq "*" || $kind in [split $k ,]
+            || "$kind#$number" in [split $k ,])} {return $i}
   }
   return -1
+}
+
+# Name what explains nothing, if all that it may explain was tried.
+proc known_unused {} {
+  set i -1
+  foreach entry $::known {
+    incr i
+    lassign $entry file - kinds
+    if {$file ni $::files || [info exists ::used($i)]} continue
+    set tried [kinds_of $file]
+    regsub -all {#\d+} $kinds {} kinds
+    set kinds [split [string map {* flip,never,always} $kinds] ,]
+    if {[llength [lsort -unique [concat $tried $kinds]]] == [llength $tried]} {
+      puts "no longer needed in test/mutate.known: [lrange $entry 0 3]"
+    }
+  }
 }
 
 #--------------------------------------------------------------------------
@@ -345,13 +377,16 @@ proc try_file {file} {
   foreach mutant [mutants $asm [kinds_of $file]] {
     if {([incr i]-$opt(-seed)) % $opt(-sample)} continue
     lassign $mutant row kind function at number
+    if {![string match $opt(-line) $at]} continue
     incr count(all)
     if {$opt(-list)} continue
     if {$opt(-again) || ![info exists found($row,$kind)]} {
       incr tried
       set found($row,$kind) [fate $file $asm $mutant]
       prefer $file $function $found($row,$kind)
-      puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
+      if {$found($row,$kind) ne "survived" || ![llength $opt(-tests)]} {
+        puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
+      }
     }
     judge $file $kind $function $at $number $found($row,$kind) \
       [lindex $source $at-1]
@@ -371,7 +406,7 @@ proc judge {file kind function at number killer source} {
     incr count(killed)
     return
   }
-  set i [known_find $file $function $kind $source]
+  set i [known_find $file $function $kind $number $source]
   if {$i >= 0} {
     incr count(known)
     set ::used($i) 1
@@ -408,14 +443,7 @@ if {!$opt(-list)} {
 foreach file $files {try_file $file}
 puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived" total \
   $total(all) $total(killed) $total(known) $total(survived)]
-if {$opt(-sample) == 1 && !$opt(-list)} {
-  set i -1
-  foreach entry $known {
-    if {![info exists used([incr i])] && [lindex $entry 0] in $files} {
-      puts "no longer needed in test/mutate.known: [lrange $entry 0 3]"
-    }
-  }
-}
+if {$opt(-sample) == 1 && $opt(-line) eq "*" && !$opt(-list)} known_unused
 file delete -force $work
 puts "$total(killed) passed, $total(survived) failed"
 exit [expr {$total(survived) > 0}]
