@@ -416,7 +416,7 @@ static void cqOutboxAny(CqOp *p, CqOutboxClaim *pC){
     if( bTakeDue ) pC->nDue += (bDue = claimqStep(p, pDue));
     else if( !bDone ) bReady = cqOutboxNextReady(p, pReady);
   }
-  while( bDue && pC->nDue<CQ_P_DUE_FEW ){
+  while( bDone && bDue && pC->nDue<CQ_P_DUE_FEW ){
     pC->nDue += (bDue = claimqStep(p, pDue));
   }
   claimqStmtDone(p, CQ_SQL_OUTBOX_READY, pReady);

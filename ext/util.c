@@ -439,6 +439,7 @@ CQ_PRIV i64 claimqDueAt(CqOp *p, const CqVal *pAt, const CqVal *pDelay){
   if( pAt->bGiven && pDelay->bGiven ){
     claimqFail(p, CQ_BAD_ARGUMENT,
                "give available_at_ms or delay_ms, not both");
+    return 0;
   }
   if( p->rc ) return 0;           /* The values may be wrong ones */
   if( pAt->bGiven ) return pAt->i;

@@ -75,7 +75,7 @@ array set tests {
   ext/schema.c       {load upkeep oom corrupt fault_matrix}
   ext/session.c      {session plan upkeep oom session_bad corrupt contend}
   ext/util.c         {lane session_bad contest load oom session}
-  ext/vacuum.c       {vacuum outbox oom}
+  ext/vacuum.c       {vacuum upkeep outbox oom}
   vtab/claim_vtab.c  {plan lane load oom}
   vtab/id_list.c     {load lane session}
   vtab/stmt_cache.c  {lane load plan oom}

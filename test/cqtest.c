@@ -370,15 +370,19 @@ static int cqtVfsSleep(sqlite3_vfs *p, int n){
   (void)p;
   return cqtVfs->xSleep(cqtVfs, n);
 }
-static int cqtVfsTime64(sqlite3_vfs *p, sqlite3_int64 *pOut){
-  (void)p;
+static int cqtTime(sqlite3_int64 *pOut){
   if( cqtClock<0 ) return cqtVfs->xCurrentTimeInt64(cqtVfs, pOut);
   *pOut = cqtClock + CQT_UNIX_EPOCH;
   return SQLITE_OK;
 }
+/* Who asks the one that is not for this version gets a time long ago. */
+static int cqtVfsTime64(sqlite3_vfs *p, sqlite3_int64 *pOut){
+  *pOut = 0;
+  return p->iVersion>=2 ? cqtTime(pOut) : SQLITE_OK;
+}
 static int cqtVfsTime(sqlite3_vfs *p, double *pOut){
   sqlite3_int64 iNow = 0;
-  int rc = cqtVfsTime64(p, &iNow);
+  int rc = p->iVersion>=2 ? SQLITE_OK : cqtTime(&iNow);
   *pOut = (double)iNow/86400000.0;
   return rc;
 }
