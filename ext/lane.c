@@ -813,10 +813,10 @@ static void cqLaneVerbApply(CqOp *p, void *pCtx){
   claimqBindInt(p, pStmt, 1, pVerb->iHead);
   claimqBindInt(p, pStmt, 2, pVerb->eVerb==CQ_RENEW ? pVerb->iResult
                                                     : claimqNow(p));
-  if( CQ_NEVER(eStmt==CQ_SQL_LANE_COMPLETE) ){    /* claimqVerbFast() did it */
-    claimqBindValue(p, pStmt, 3, pVerb->aOpt[CQ_LV_RESULT].pVal);
-  }
   switch( eStmt ){
+    case CQ_SQL_LANE_COMPLETE:    /* A trigger kept claimqVerbFast() from it */
+      claimqBindValue(p, pStmt, 3, pVerb->aOpt[CQ_LV_RESULT].pVal);
+      break;
     case CQ_SQL_LANE_RELEASE:
       if( pV->iBack>=0 ) claimqBindInt(p, pStmt, 3, pV->iBack);
       break;

@@ -67,13 +67,15 @@ array set tests {
   ext/claimq_main.c  {load oom}
   ext/claimq_verb.c  {lane session_bad contest letter outbox oom}
   ext/contest.c      {contest oom}
-  ext/lane.c         {lane upkeep vacuum oom corrupt lane_workers}
+  ext/lane.c         {lane upkeep oom corrupt lane_cost fault_lane
+                      lane_workers}
   ext/lease.c        {lane session contest letter oom}
   ext/letter.c       {letter upkeep oom corrupt}
   ext/outbox.c       {outbox upkeep oom corrupt outbox_workers}
   ext/rows.c         {lane session load oom}
   ext/schema.c       {load upkeep oom corrupt fault_matrix}
-  ext/session.c      {session plan upkeep oom session_bad corrupt contend}
+  ext/session.c      {session plan upkeep oom session_bad corrupt contend
+                      session_cost fault_session}
   ext/util.c         {lane session_bad contest load oom session}
   ext/vacuum.c       {vacuum upkeep outbox oom}
   vtab/claim_vtab.c  {plan lane load oom}
@@ -122,8 +124,9 @@ proc passes {test so} {
 # Building
 
 # What may be changed is what was written: no merging of conditions, no memcpy()
-# by the compiler.
-set cflags {-std=c99 -O1 -g -fno-if-conversion -fno-if-conversion2
+# by the compiler.  What cannot happen (CQ_NEVER) is not there.
+set cflags {-std=c99 -O1 -g -DCLAIMQ_COVERAGE_TEST
+  -fno-if-conversion -fno-if-conversion2
   -fno-tree-loop-if-convert -mstringop-strategy=libcall -fPIC
   -fvisibility=hidden -Iext -Ivtab -Ibuild}
 

@@ -106,7 +106,8 @@ CQ_PRIV void claimqStmtDone(CqOp *p, int eStmt, sqlite3_stmt *pStmt){
   int rc;
   if( pStmt==0 ) return;
   rc = sqlite3_reset(pStmt);
-  if( rc ) cqStmtFail(p, sqlite3_sql(pStmt), rc);
+  /* What it says now was told when it was stepped. */
+  if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);
   if( pConn->apStmt[eStmt]==0 && pConn->bOwned ){
     sqlite3_clear_bindings(pStmt);
     pConn->apStmt[eStmt] = pStmt;
@@ -183,8 +184,7 @@ CQ_PRIV void claimqExecSql(CqOp *p, const char *zSql){
   rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
   if( rc ) claimqFailRc(p, rc);
   while( claimqStep(p, pStmt) ){}
-  rc = sqlite3_finalize(pStmt);
-  if( rc ) claimqFailRc(p, rc);
+  sqlite3_finalize(pStmt);
 }
 
 CQ_PRIV int claimqStmtSteps(sqlite3_stmt *pStmt){
