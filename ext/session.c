@@ -857,7 +857,7 @@ static void cqSessionVerbApply(CqOp *p, void *pCtx){
       claimqBindInt(p, pStmt, 2, claimqNow(p));
       break;
   }
-  if( pVerb->reason.z ) claimqBindText(p, pStmt, 3, pVerb->reason);
+  claimqBindText(p, pStmt, 3, pVerb->reason);
   if( pVerb->eVerb==CQ_RETRY ) pVerb->zResult = "retry";
   claimqExec(p, eStmt, pStmt);
 }
