@@ -675,6 +675,7 @@ struct CqSessionVerb {
   char *zSession;                 /* A claim of several rows: where they are */
   CqText session;
   i64 iLast, iExpires;
+  u8 bTrust;                      /* They were not counted yet */
   CqRows batch;                   /* Their batch ids, if these were given */
 };
 
@@ -691,16 +692,17 @@ static void cqSessionMember(
 }
 
 /*
-** The parameters of the fragment SESSION_MANY_ROWS.
+** The parameters of the fragment SESSION_MANY_ROWS, or _ANY.
 */
 static void cqSessionBindMany(
-  CqOp *p, const CqSessionVerb *pV, sqlite3_stmt *pStmt
+  CqOp *p, const CqSessionVerb *pV, sqlite3_stmt *pStmt, int bToken
 ){
   claimqBindInt(p, pStmt, 1, pV->pVerb->iHead);
   claimqBindText(p, pStmt, 4, pV->pVerb->claimId);
   claimqBindText(p, pStmt, 5, pV->session);
   claimqBindInt(p, pStmt, 6, pV->iLast);
   claimqBindInt(p, pStmt, 7, pV->iExpires);
+  if( bToken ) claimqBindText(p, pStmt, 8, pV->pVerb->token);
 }
 
 /*
@@ -708,8 +710,7 @@ static void cqSessionBindMany(
 */
 static void cqSessionCount(CqOp *p, CqSessionVerb *pV){
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_COUNT);
-  cqSessionBindMany(p, pV, pStmt);
-  claimqBindText(p, pStmt, 3, pV->pVerb->token);
+  cqSessionBindMany(p, pV, pStmt, 1);
   if( claimqStep(p, pStmt) ){
     pV->hold.nRow = pV->hold.nToken = sqlite3_column_int64(pStmt, 0);
   }
@@ -722,23 +723,41 @@ static void cqSessionCount(CqOp *p, CqSessionVerb *pV){
 static void cqSessionMembers(CqOp *p, CqSessionVerb *pV){
   sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
   pV->hold.nRow = pV->hold.nToken = 0;
-  cqSessionBindMany(p, pV, pStmt);
+  cqSessionBindMany(p, pV, pStmt, 0);
   while( claimqStep(p, pStmt) ){
-    cqSessionMember(p, pV, claimqColumnText(p, pStmt, 1), pStmt, 2);
+    cqSessionMember(p, pV, claimqColumnText(p, pStmt, 0), pStmt, 1);
   }
   claimqStmtDone(p, CQ_SQL_SESSION_MEMBERS, pStmt);
 }
 
 /*
-** The rows of a claim of several, whose first pHead stands on.
+** The rows of a claim of several, whose first pHead stands on.  Most verbs need
+** not look at them: they write, and see whether all were there.  But release is
+** no error when one is not, so that must be known before.
 */
 static void cqSessionMany(CqOp *p, CqSessionVerb *pV, sqlite3_stmt *pHead){
+  int eVerb = pV->pVerb->eVerb;
   pV->session = claimqColumnText(p, pHead, 4);
   pV->session.z = pV->zSession = claimqTextDup(p, pV->session);
   pV->iLast = sqlite3_column_int64(pHead, 5);
   pV->iExpires = sqlite3_column_int64(pHead, 6);
-  if( !pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCount(p, pV);
+  if( !pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ){
+    pV->bTrust = eVerb!=CQ_RELEASE && eVerb!=CQ_GUARD
+        && claimqTextEq(claimqColumnText(p, pHead, 1), pV->pVerb->token);
+    if( pV->bTrust ) pV->hold.nRow = pV->hold.nToken = pV->hold.nSize;
+    else cqSessionCount(p, pV);
+  }
   if( pV->hold.nToken!=pV->hold.nSize ) cqSessionMembers(p, pV);
+}
+
+/*
+** n rows of a claim of several were found.
+*/
+static void cqSessionAll(CqOp *p, const CqSessionVerb *pV, i64 n){
+  CqText none = {0, 0};
+  if( p->rc==SQLITE_OK && n!=pV->hold.nSize ){
+    claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->pVerb->claimId, none);
+  }
 }
 
 /*
@@ -816,7 +835,7 @@ static void cqSessionVerbLoad(CqOp *p, void *pCtx){
   if( p->rc==SQLITE_OK && eVerdict==CQ_HOLD_OK ){
     if( pV->pVerb->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCheckIds(p, pV);
     pV->pVerb->iResult = pV->hold.nRow;
-    p->nWrite = pV->pVerb->eVerb!=CQ_GUARD;
+    if( pV->pVerb->eVerb!=CQ_GUARD ) p->nWrite = 1 + pV->bTrust;
   }else{
     pV->pVerb->iResult = 0;
   }
@@ -832,15 +851,23 @@ static const int cqSessionVerbStmt[][2] = {
 };
 
 /*
-** ?1 head, ?2 a time, ?3 the reason; each as far as the verb has it.
+** ?1 head, ?2 a time, ?3 the reason; each as far as the verb has it.  A write
+** that finds too few rows is undone; where it could not be, they are counted
+** first.
 */
 static void cqSessionVerbApply(CqOp *p, void *pCtx){
   CqSessionVerb *pV = (CqSessionVerb*)pCtx;
   CqVerb *pVerb = pV->pVerb;
   int bMany = pV->hold.nRow>1;
   int eStmt = cqSessionVerbStmt[pVerb->eVerb][bMany];
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  if( bMany ) cqSessionBindMany(p, pV, pStmt);
+  sqlite3_stmt *pStmt;
+  i64 nChange;
+  if( pV->bTrust && p->bAlone ){
+    cqSessionCount(p, pV);
+    cqSessionAll(p, pV, pV->hold.nRow);
+  }
+  pStmt = claimqStmt(p, eStmt);
+  if( bMany ) cqSessionBindMany(p, pV, pStmt, 1);
   else claimqBindInt(p, pStmt, 1, pVerb->iHead);
   switch( pVerb->eVerb ){
     case CQ_RENEW:
@@ -859,7 +886,8 @@ static void cqSessionVerbApply(CqOp *p, void *pCtx){
   }
   claimqBindText(p, pStmt, 3, pVerb->reason);
   if( pVerb->eVerb==CQ_RETRY ) pVerb->zResult = "retry";
-  claimqExec(p, eStmt, pStmt);
+  nChange = claimqExec(p, eStmt, pStmt);
+  if( pV->bTrust ) cqSessionAll(p, pV, nChange);
 }
 
 static void cqSessionVerbForget(void *pCtx){
@@ -867,6 +895,7 @@ static void cqSessionVerbForget(void *pCtx){
   claimqRowsClear(&pV->batch);
   sqlite3_free(pV->zSession);
   pV->zSession = 0;
+  pV->bTrust = 0;
   memset(&pV->hold, 0, sizeof(pV->hold));
 }
 

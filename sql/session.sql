@@ -178,23 +178,27 @@ FROM main.claimq_batch WHERE enqueue_seq=?1
 
 -- The verbs write to one row by its key, or to all rows of a claim: those of
 -- session ?5 from ?1 to ?6, in the two places where they can be (?7: when the
--- claim expires), that have claim id ?4.
+-- claim expires), that have claim id ?4 and lease token ?8.
 
 -- fragment: SESSION_MANY
 INDEXED BY claimq_batch_by_session
 
 -- fragment: SESSION_MANY_ROWS
+{{SESSION_MANY_ANY}} AND lease_token=?8
+
+-- fragment: SESSION_MANY_ANY
 session_id=?5 AND due IN (-1,?7) AND enqueue_seq BETWEEN ?1 AND ?6
 AND claim_id=?4
 
 -- name: SESSION_COUNT
--- How many rows have lease token ?3?  That is all of them as a rule.
+-- How many are there?  That is all of them as a rule.
 SELECT count(*) FROM main.claimq_batch {{SESSION_MANY}}
-WHERE {{SESSION_MANY_ROWS}} AND lease_token=?3
+WHERE {{SESSION_MANY_ROWS}}
 
 -- name: SESSION_MEMBERS
-SELECT enqueue_seq, lease_token, batch_id
-FROM main.claimq_batch {{SESSION_MANY}} WHERE {{SESSION_MANY_ROWS}}
+-- Also those with another token.
+SELECT lease_token, batch_id
+FROM main.claimq_batch {{SESSION_MANY}} WHERE {{SESSION_MANY_ANY}}
 
 -- name: SESSION_DELETE_ONE
 DELETE FROM main.claimq_batch WHERE enqueue_seq=?1
