@@ -66,6 +66,8 @@ struct CqSessionClaim {
   CqLease lease;
   CqIds ids;                      /* Rows taken */
   CqRows *pRows;                  /* The same, for the caller */
+  u8 bCareful;                    /* Look at every column of a row */
+  u8 bLean;                       /* Some were taken without that */
   u8 bMove;                       /* They leave their place in the index */
   CqUpkeep keep;
 };
@@ -77,18 +79,24 @@ struct CqStreams {
   sqlite3_stmt *pRow;             /* The row of pDue, read when it is needed */
   u8 bReady, bDue;                /* The stream stands on a row */
   u8 bAny;                        /* Of all sessions */
+  u8 bLean;                       /* pReady has only columns that are needed */
   CqUpkeep keep;                  /* What was met on the way */
 };
 
 /*
-** The name of a column that is not of its type, or 0.  Such a row cannot be
-** written back, so nothing can be done with it.
+** The name of one of the first nCol columns here that is not of its type, or 0.
+** Such a row cannot be written back, so nothing can be done with it.
 */
-static const char *cqSessionUnsound(sqlite3_value **apCol){
-  static const struct { u8 iCol, eType, bNull; const char *zName; } aCol[] = {
+#define CQ_S_NLEAN  2             /* Those that a lean row has, too */
+#define CQ_S_NSOUND 8
+static const char *cqSessionUnsound(sqlite3_value **apCol, int nCol){
+  static const struct {
+    u8 iCol, eType, bNull;
+    const char *zName;
+  } aCol[CQ_S_NSOUND] = {
     { CQ_S_BATCH_ID,  SQLITE_TEXT,    0, "batch_id" },
-    { CQ_S_SESSION,   SQLITE_TEXT,    0, "session_id" },
     { CQ_S_KEY,       SQLITE_TEXT,    1, "source_key" },
+    { CQ_S_SESSION,   SQLITE_TEXT,    0, "session_id" },
     { CQ_S_ENQUEUED,  SQLITE_INTEGER, 0, "enqueued_at_ms" },
     { CQ_S_AVAILABLE, SQLITE_INTEGER, 0, "available_at_ms" },
     { CQ_S_FENCE,     SQLITE_INTEGER, 0, "fencing_token" },
@@ -96,7 +104,7 @@ static const char *cqSessionUnsound(sqlite3_value **apCol){
     { CQ_S_ERROR,     SQLITE_INTEGER, 0, "last_error" },
   };
   int i;
-  for(i=0; i<(int)(sizeof(aCol)/sizeof(aCol[0])); i++){
+  for(i=0; i<nCol; i++){
     int eType = sqlite3_value_type(apCol[aCol[i].iCol]);
     if( eType!=aCol[i].eType && !(aCol[i].bNull && eType==SQLITE_NULL) ){
       return aCol[i].zName;
@@ -108,14 +116,24 @@ static const char *cqSessionUnsound(sqlite3_value **apCol){
 /*
 ** Read what selection needs from a candidate's row, and keep its columns in
 ** apCol[].  Returns 0 and names the culprit in *pzBad if somebody corrupted the
-** row.
+** row; of a lean row, if it cannot be sure.
 */
 static int cqSessionParse(
-  CqOp *p, sqlite3_stmt *pRow, sqlite3_value **apCol, CqCand *pCand,
-  const char **pzBad
+  CqOp *p, sqlite3_stmt *pRow, int bLean, sqlite3_value **apCol,
+  CqCand *pCand, const char **pzBad
 ){
+  static const u8 aiLean[] = {
+    CQ_S_SEQ, CQ_S_WORK, CQ_S_DELIVERY, CQ_S_SLOT, CQ_S_MERGE, CQ_S_FENCE,
+    CQ_S_CLAIM, CQ_S_ATTEMPTS, CQ_S_BATCH_ID, CQ_S_KEY
+  };
   int eWork, eDelivery, eSlot, i;
-  for(i=0; i<=CQ_S_ERROR; i++) apCol[i] = sqlite3_column_value(pRow, i);
+  if( bLean ){
+    for(i=0; i<(int)sizeof(aiLean); i++){
+      apCol[aiLean[i]] = sqlite3_column_value(pRow, aiLean[i]);
+    }
+  }else{
+    for(i=0; i<=CQ_S_ERROR; i++) apCol[i] = sqlite3_column_value(pRow, i);
+  }
   eWork = claimqWord(claimqWorkWords(),
                      claimqTextOrNull(p, apCol[CQ_S_WORK]));
   eDelivery = claimqWord(claimqDeliveryWords(),
@@ -130,14 +148,15 @@ static int cqSessionParse(
          : eDelivery<0 ? "delivery_policy"
          : eSlot<0 ? "slot_policy"
          : !claimqMergeKeyOk(pCand->merge) ? "merge_key"
-         : cqSessionUnsound(apCol);
+         : cqSessionUnsound(apCol, bLean ? CQ_S_NLEAN : CQ_S_NSOUND);
   return *pzBad==0;
 }
 
 /* The statements of the two streams, for one session and for any. */
 static const int cqStreamReady[] = {
-  CQ_SQL_SESSION_READY, CQ_SQL_SESSION_ANY_READY
+  CQ_SQL_SESSION_READY, CQ_SQL_SESSION_ANY_READY, CQ_SQL_SESSION_READY_LEAN
 };
+#define CQ_READY_LEAN 2
 static const int cqStreamDue[] = {
   CQ_SQL_SESSION_DUE, CQ_SQL_SESSION_ANY_DUE
 };
@@ -179,13 +198,18 @@ static sqlite3_stmt *cqStreamsStmt(CqOp *p, int eStmt, CqText session){
   return pStmt;
 }
 
+static int cqStreamsReady(const CqStreams *pS){
+  return cqStreamReady[pS->bLean ? CQ_READY_LEAN : pS->bAny];
+}
+
 /*
 ** Open the streams of a session; of all sessions if session.z==0.
 */
-static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
+static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session, int bLean){
   memset(pS, 0, sizeof(*pS));
   pS->bAny = session.z==0;
-  pS->pReady = cqStreamsStmt(p, cqStreamReady[pS->bAny], session);
+  pS->bLean = (u8)bLean;
+  pS->pReady = cqStreamsStmt(p, cqStreamsReady(pS), session);
   if( cqStreamsFirst(p, pS) ){
     pS->pDue = cqStreamsStmt(p, cqStreamDue[pS->bAny], session);
     cqStreamsNextDue(p, pS);
@@ -193,7 +217,7 @@ static void cqStreamsOpen(CqOp *p, CqStreams *pS, CqText session){
 }
 
 static void cqStreamsClose(CqOp *p, CqStreams *pS){
-  claimqStmtDone(p, cqStreamReady[pS->bAny], pS->pReady);
+  claimqStmtDone(p, cqStreamsReady(pS), pS->pReady);
   claimqStmtDone(p, cqStreamDue[pS->bAny], pS->pDue);
   claimqStmtDone(p, CQ_SQL_SESSION_BY_SEQ, pS->pRow);
 }
@@ -307,10 +331,15 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
     sqlite3_value *apCol[CQ_S_ERROR+1];
     CqCand cand;
     const char *zBad;
-    if( cqSessionParse(p, pRow, apCol, &cand, &zBad) ){
+    int bLean = pS->bLean && !bDue;
+    if( cqSessionParse(p, pRow, bLean, apCol, &cand, &zBad) ){
       if( !claimqSelectOffer(&pC->sel, &cand) ) break;
       cqSessionTake(p, pC, pRow, apCol);
       pC->bMove |= (u8)bDue;
+      pC->bLean |= (u8)bLean;
+    }else if( bLean ){
+      pC->bCareful = 1;
+      break;
     }else{
       if( pC->ids.n ) break;
       cqSessionBad(p, pC, pRow, zBad);
@@ -329,12 +358,12 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
   CqText any = {0, 0};
   int bDue;
   sqlite3_stmt *pHead;
-  cqStreamsOpen(p, &s, any);
+  cqStreamsOpen(p, &s, any, 0);
   while( (pHead = cqStreamsHead(p, &s, &bDue))!=0 ){
     sqlite3_value *apCol[CQ_S_ERROR+1];
     CqCand cand;
     const char *zBad;
-    if( cqSessionParse(p, pHead, apCol, &cand, &zBad) ){
+    if( cqSessionParse(p, pHead, 0, apCol, &cand, &zBad) ){
       pC->session = claimqTextOrNull(p, apCol[CQ_S_SESSION]);
       sqlite3_free(pC->zSession);
       pC->session.z = pC->zSession = claimqTextDup(p, pC->session);
@@ -349,14 +378,29 @@ static int cqSessionChoose(CqOp *p, CqSessionClaim *pC){
   return p->rc==SQLITE_OK && pC->session.z!=0;
 }
 
+/*
+** 1 if lean rows will do: the caller asked for none of the other columns, and
+** the write will tell if one of those is corrupted.
+*/
+static int cqSessionLean(const CqSessionClaim *pC){
+  static const u32 mRest = 1<<CQ_S_SESSION | 1<<CQ_S_ENQUEUED
+                         | 1<<CQ_S_AVAILABLE;
+  return !pC->bPeek && !pC->bCareful && (pC->pRows->mSkip & mRest)==mRest;
+}
+
 static void cqSessionLoad(CqOp *p, void *pCtx){
   CqSessionClaim *pC = (CqSessionClaim*)pCtx;
   CqStreams s;
-  claimqSelectInit(&pC->sel, pC->eBoundary, pC->eTake, pC->nMax);
   if( pC->nMax==0 || (pC->bAny && !cqSessionChoose(p, pC)) ) return;
-  cqStreamsOpen(p, &s, pC->session);
-  cqSessionSelect(p, pC, &s);
-  cqStreamsClose(p, &s);
+  do{
+    pC->pRows->nRow = 0;
+    pC->ids.n = 0;
+    pC->bMove = pC->bLean = 0;
+    claimqSelectInit(&pC->sel, pC->eBoundary, pC->eTake, pC->nMax);
+    cqStreamsOpen(p, &s, pC->session, cqSessionLean(pC));
+    cqSessionSelect(p, pC, &s);
+    cqStreamsClose(p, &s);
+  }while( pC->bCareful && s.bLean && p->rc==SQLITE_OK );
   if( !pC->bAny ) pC->keep = s.keep;
   if( pC->ids.n && !pC->bPeek ){
     p->nWrite = 1 + (pC->keep.nDue>=CQ_DUE_FEW || pC->keep.iPark);
@@ -394,20 +438,16 @@ static void cqSessionTidy(CqOp *p, CqSessionClaim *pC){
 /*
 ** Stamp the rows.  Those that waited get a new time to wait for, and rows so
 ** many that the next claim had to look past them do not stay where they are.
-** Upkeep is left out where only one write can be had.
 */
-static void cqSessionApply(CqOp *p, void *pCtx){
+static void cqSessionStamp(CqOp *p, CqSessionClaim *pC){
   static const int aStmt[2][2] = {
     { CQ_SQL_SESSION_STAMP_ONE, CQ_SQL_SESSION_STAMP },
     { CQ_SQL_SESSION_MOVE_ONE, CQ_SQL_SESSION_MOVE },
   };
-  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
   i64 iLast = pC->ids.a[pC->ids.n-1];
   int bMove = pC->bMove || pC->ids.n>CQ_STAY_MOST;
   int eStmt = aStmt[bMove][pC->ids.n>1];
-  sqlite3_stmt *pStmt;
-  if( p->nWrite>1 && !p->bAlone ) cqSessionTidy(p, pC);
-  pStmt = claimqStmt(p, eStmt);
+  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
   if( eStmt==CQ_SQL_SESSION_MOVE ) claimqBindIds(p, pStmt, 1, &pC->ids);
   if( eStmt==CQ_SQL_SESSION_STAMP ) claimqBindText(p, pStmt, 1, pC->session);
   claimqLeaseBind(p, pStmt, 2, &pC->lease);
@@ -415,6 +455,26 @@ static void cqSessionApply(CqOp *p, void *pCtx){
   if( pC->ids.n>1 ) claimqBindInt(p, pStmt, 9, pC->lease.iHead);
   claimqBindInt(p, pStmt, 10, iLast);
   claimqExec(p, eStmt, pStmt);
+}
+
+/*
+** Somebody corrupted a row that was taken.  Load again, looking more closely.
+*/
+static void cqSessionAgain(CqOp *p, CqSessionClaim *pC){
+  claimqOpReset(p);
+  pC->bCareful = 1;
+  cqSessionLoad(p, pC);
+  if( p->rc==SQLITE_OK && pC->ids.n ) cqSessionStamp(p, pC);
+}
+
+/*
+** Upkeep is left out where only one write can be had.
+*/
+static void cqSessionApply(CqOp *p, void *pCtx){
+  CqSessionClaim *pC = (CqSessionClaim*)pCtx;
+  if( p->nWrite>1 && !p->bAlone ) cqSessionTidy(p, pC);
+  cqSessionStamp(p, pC);
+  if( pC->bLean && (p->rc & 0xff)==SQLITE_CONSTRAINT ) cqSessionAgain(p, pC);
 }
 
 static const CqTask cqSessionTask = { cqSessionLoad, cqSessionApply, 0 };

@@ -22,12 +22,24 @@ AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
 -- Ready rows of session ?1 at time ?2, in order; and in the last column whether
 -- there are rows that waited and became claimable.  (These stand behind the
 -- ready ones in the same range: if it is empty, there is nothing at all.)
-SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}, EXISTS(
+SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}, {{SESSION_READY_FROM}}
+
+-- fragment: SESSION_READY_FROM
+EXISTS(
   SELECT 1 FROM main.claimq_batch INDEXED BY claimq_batch_by_session
   WHERE session_id=?1 AND due BETWEEN 0 AND ?2)
 FROM main.claimq_batch INDEXED BY claimq_batch_by_session
 WHERE session_id=?1 AND due<=?2 AND {{SESSION_NOW}}
 ORDER BY due, enqueue_seq
+
+-- name: SESSION_READY_LEAN
+-- The same without what the caller did not ask for and selection does not need.
+-- But what stands in an index must have its type: UPDATE would set it right in
+-- the table alone.
+SELECT enqueue_seq, batch_id, NULL, source_key, work_class, delivery_policy,
+  slot_policy, merge_key, payload, NULL, NULL, fencing_token, claim_id,
+  attempts, NULL, due,
+  {{SESSION_READY_FROM}}
 
 -- name: SESSION_DUE
 -- Rows of session ?1 that waited and became claimable by ?2.
