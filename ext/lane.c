@@ -372,7 +372,6 @@ static int cqLaneStraight(CqOp *p, CqLaneClaim *pC){
   sqlite3_stmt *pHead = cqLaneStmt(p, pC, CQ_SQL_LANE_HEAD);
   int nStep = claimqStmtSteps(pHead);
   int bStraight = 1;
-  claimqBindInt(p, pHead, 3, 0);
   while( pC->pRows->nRow<pC->nMax && claimqStep(p, pHead) ){
     if( pC->pRows->nRow==0 && pC->spent.n==0 ){
       bStraight = !sqlite3_column_int(pHead, CQ_L_WAITED);
@@ -515,7 +514,7 @@ static void cqLaneFill(CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows){
   c.worker.incarnation = aArg[4].t;
   c.iPartition = aArg[6].i;
   c.pRows = pRows;
-  cqCapsRead(p, aArg[5].t, &c.offered);
+  if( aArg[5].bGiven ) cqCapsRead(p, aArg[5].t, &c.offered);
   claimqRun(p, &task, &c);
   cqLaneFree(&c);
 }

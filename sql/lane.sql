@@ -42,12 +42,16 @@ SELECT {{LANE_KEY}},
 FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
 ORDER BY due, priority DESC, created_at_ms, job_id
 
+-- fragment: LANE_SET_0
+main.claimq_job INDEXED BY claimq_job_by_due
+WHERE lane_id=?1 AND partition_key=?2 AND cap_id=0
+
 -- name: LANE_HEAD
--- The same with the columns of the jobs, for a worker that satisfies one set:
--- if none waited they come in the order in which it gets them.
+-- The same with the columns of the jobs, for a worker that satisfies set 0
+-- alone: if none waited they come in the order in which it gets them.
 SELECT {{LANE_ROW}}, max_reclaims,
-  EXISTS(SELECT 1 FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4)
-FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
+  EXISTS(SELECT 1 FROM {{LANE_SET_0}} AND due BETWEEN 0 AND ?4)
+FROM {{LANE_SET_0}} AND due<=?4 AND {{LANE_NOW}}
 ORDER BY due, priority DESC, created_at_ms, job_id
 
 -- name: LANE_DUE
