@@ -179,10 +179,8 @@ CQ_PRIV i64 claimqExec(CqOp *p, int eStmt, sqlite3_stmt *pStmt){
 
 CQ_PRIV void claimqExecSql(CqOp *p, const char *zSql){
   sqlite3_stmt *pStmt = 0;
-  int rc;
   if( p->rc ) return;
-  rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
-  if( rc ) claimqFailRc(p, rc);
+  claimqFailRc(p, sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0));
   while( claimqStep(p, pStmt) ){}
   sqlite3_finalize(pStmt);
 }
