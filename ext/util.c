@@ -209,9 +209,9 @@ static char *cqWordList(const char *const *azWord){
 
 /*
 ** sqlite3_value_text() would copy a text that has no zero behind it, and most
-** that are bound have none.  sqlite3_value_bytes() turns the value into UTF-8 if
-** it is not yet; its bytes can then be had as they are.  No bytes: the text is
-** empty, or there was no memory to turn it.
+** that are bound have none.  sqlite3_value_bytes() turns the value into UTF-8
+** if it is not yet; its bytes can then be had as they are.  No bytes: the text
+** is empty, or there was no memory to turn it.
 */
 CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
   CqText t;

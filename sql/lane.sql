@@ -86,7 +86,8 @@ settled_owner_id, last_error, terminal_at_ms
 -- LANE_CAP_COLS.
 'failed', NULL, NULL, NULL, NULL, fencing_token, attempts, NULL, NULL,
 NULL, NULL, attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id,
-lease_token, NULL, 'reclaimed '||reclaim_count||' times, which is the maximum', ?4
+lease_token, NULL,
+'reclaimed '||reclaim_count||' times, which is the maximum', ?4
 
 -- name: LANE_STAMP_NEW
 -- The usual case: one job that nobody holds, and that stands among the ready

@@ -113,28 +113,31 @@ FROM main.claimq_letter INDEXED BY claimq_letter_by_claim
 WHERE claim_head=?1 AND claim_id=?2
 ORDER BY letter_id
 
+-- fragment: LETTER_FREE
+{{CLAIM_NONE}}, claim_head=NULL
+
 -- name: LETTER_RENEW
 UPDATE main.claimq_letter SET expires_at_ms=?2, promoted=0
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LETTER_RESOLVE
-UPDATE main.claimq_letter SET {{CLAIM_NONE}}, claim_head=NULL, status='resolved'
+UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='resolved'
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LETTER_RELEASE
 -- ?2: a later due time, or NULL.
-UPDATE main.claimq_letter SET {{CLAIM_NONE}}, claim_head=NULL,
+UPDATE main.claimq_letter SET {{LETTER_FREE}},
   status='pending', available_at_ms=?2, promoted=0
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LETTER_RETRY
-UPDATE main.claimq_letter SET {{CLAIM_NONE}}, claim_head=NULL,
+UPDATE main.claimq_letter SET {{LETTER_FREE}},
   status='pending', available_at_ms=?2, promoted=0,
   attempts=attempts+(attempts<9223372036854775807), reason=?3
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 
 -- name: LETTER_DISCARD
-UPDATE main.claimq_letter SET {{CLAIM_NONE}}, claim_head=NULL, status='discarded', reason=?3
+UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='discarded', reason=?3
 WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
 
 --------------------------------------------------------------------------
@@ -191,7 +194,7 @@ SELECT seq FROM main.claimq_message WHERE message_id=?1
 
 -- name: LETTER_REQUEUED
 -- The letter has become ?2.
-UPDATE main.claimq_letter SET {{CLAIM_NONE}}, claim_head=NULL, status='resolved',
+UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='resolved',
   requeued_as=?2
 WHERE letter_id=?1
 

@@ -160,9 +160,9 @@ FROM main.sqlite_sequence WHERE name='claimq_batch'
 -- name: SESSION_INSERT
 -- With the key known the batch id is known, and the trigger that would write
 -- the row again has nothing to do.  claimq_next_batch(?10, key) makes the id,
--- claimq_next_batch(?10) tells the key it was made of.  (Not OR FAIL, which would save a statement
--- journal: it holds for what the user's own triggers do, too, and when one of
--- these fails the row would stay.)
+-- claimq_next_batch(?10) tells the key it was made of.  (Not OR FAIL, which
+-- would save a statement journal: it holds for what the user's own triggers do,
+-- too, and when one of these fails the row would stay.)
 INSERT INTO main.claimq_batch(enqueue_seq, batch_id, session_id,
   payload, source_key, work_class, delivery_policy, slot_policy, merge_key,
   enqueued_at_ms, available_at_ms, due)

@@ -299,7 +299,7 @@ proc digest {args} {
   return [string range [exec cat {*}$args | sha256sum] 0 15]
 }
 
-# The code of a file: without the places in the source and what is for debuggers.
+# The code of a file, without places in the source and what is for debuggers.
 proc code_digest {file} {
   set code [lindex [split [string map {\n.Letext0: \0} \
     [join [read_lines [base $file .s]] \n]] \0] 0]

@@ -52,7 +52,7 @@ struct CqAnswer {
   CqRows rows;
   char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
   int nVal;
-  CqCell aVal[CQ_PLAN_MAX];       /* Copies of argv[]; their bytes are in rows */
+  CqCell aVal[CQ_PLAN_MAX];       /* argv[], copied; the bytes are in rows */
 };
 
 struct CqCursor {
