@@ -177,7 +177,7 @@ static int cqVtabConnect(
 static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
   const char *z = p->pDef->zOrder;
   int j, n, bDesc;
-  for(j=0; j<i && *z; j++){
+  for(j=0; j<i; j++){
     z += strcspn(z, " ");
     while( *z==' ' ) z++;
   }
@@ -270,7 +270,8 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 static u32 cqVtabSkip(const CqVtab *p, const sqlite3_index_info *pInfo){
   u32 m = 0;
   int i;
-  for(i=0; i<p->nCol && i<31; i++){
+  assert( p->nCol<32 );
+  for(i=0; i<p->nCol; i++){
     if( (pInfo->colUsed>>i & 1)==0 ) m |= (u32)1<<i;
   }
   return m;
@@ -335,15 +336,6 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 */
 
 /*
-** Free an answer, which may be half-built or 0.
-*/
-static void cqAnswerFree(CqAnswer *p){
-  if( p==0 ) return;
-  claimqRowsClear(&p->rows);
-  sqlite3_free(p);
-}
-
-/*
 ** Forget the latest answer.
 */
 static void cqCursorPop(CqCursor *p){
@@ -352,16 +344,18 @@ static void cqCursorPop(CqCursor *p){
   assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
   *pOld->ppSlot = 0;
   p->pAnswer = pOld->pNext;
-  cqAnswerFree(pOld);
+  claimqRowsClear(&pOld->rows);
+  sqlite3_free(pOld);
 }
 
 /*
-** All answers of pFrom become those of p, which has none.
+** All answers of pFrom, which has some, become those of p, which has none: it
+** was not filtered yet.
 */
 static void cqCursorGive(CqCursor *p, CqCursor *pFrom){
   p->pAnswer = pFrom->pAnswer;
   p->pRoot = pFrom->pRoot;
-  if( p->pRoot ) p->pRoot->ppSlot = &p->pRoot;
+  p->pRoot->ppSlot = &p->pRoot;
   pFrom->pAnswer = pFrom->pRoot = 0;
 }
 
@@ -380,7 +374,7 @@ static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
   if( pTab->pFresh==p ){
     pTab->pFresh = 0;
-  }else if( pTab->pFresh && pTab->pFresh->pAnswer==0 ){
+  }else if( pTab->pFresh && p->pAnswer ){
     cqCursorGive(pTab->pFresh, p);           /* p is being replaced by it */
   }
   while( p->pAnswer ) cqCursorPop(p);
