@@ -108,7 +108,7 @@ static int cqIdColumn(
   const CqIds *pIds = p->pIds;
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
-  }else if( CQ_ALWAYS(pIds->pRows) ){       /* Columns 2 and 3 */
+  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) ){
     const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
     claimqCellResult(&a[iCol-2], pCtx);
   }
