@@ -81,7 +81,8 @@ array set tests {
   vtab/claim_vtab.c  {plan lane load oom}
   vtab/id_list.c     {load lane session}
   vtab/stmt_cache.c  {lane load plan oom}
-  vtab/txn.c         {lane load oom contend plan fault_letter}
+  vtab/txn.c         {lane load oom contend plan fault_txn fault_letter
+                      fault_matrix}
 }
 
 proc tests_of {file} {
