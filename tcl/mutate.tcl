@@ -78,7 +78,7 @@ array set tests {
                       session_cost fault_session}
   ext/util.c         {lane session_bad contest load oom session}
   ext/vacuum.c       {vacuum upkeep outbox oom}
-  vtab/claim_vtab.c  {plan lane load oom}
+  vtab/claim_vtab.c  {plan lane load contest oom}
   vtab/id_list.c     {load lane session}
   vtab/stmt_cache.c  {lane load plan oom}
   vtab/txn.c         {lane load oom contend plan fault_txn fault_letter

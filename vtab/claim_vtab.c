@@ -340,7 +340,6 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 */
 static void cqCursorPop(CqCursor *p){
   CqAnswer *pOld = p->pAnswer;
-  if( p->pNow==pOld ) p->pNow = 0;
   assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
   *pOld->ppSlot = 0;
   p->pAnswer = pOld->pNext;
