@@ -81,7 +81,7 @@ array set tests {
   vtab/claim_vtab.c  {plan lane load contest oom}
   vtab/id_list.c     {load lane session}
   vtab/stmt_cache.c  {lane load plan oom}
-  vtab/txn.c         {lane load oom contend plan fault_txn fault_letter
+  vtab/txn.c         {lane load contest oom contend plan fault_txn fault_letter
                       fault_matrix}
 }
 
