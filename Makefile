@@ -7,6 +7,7 @@
 #   make soak            the tests that take hours
 #   make coverage        lines, branches and conditions that the tests reach
 #   make mutate          jumps that can be changed without a test noticing;
+#                        FILE='ext/lane.c vtab/*.c': only of these;
 #                        SAMPLE=20: every 20th of them
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
@@ -278,7 +279,8 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 	$(CC) $(WARN) -O2 -g -o $@.tmp $(filter %.c,$^) -lsqlite3
 	mv -f $@.tmp $@
 
-# The program with one jump changed, again and again: see tcl/mutate.tcl.
+# The program with one jump changed, again and again: see tcl/mutate.tcl.  All
+# jumps are flipped; those of the pure core are also taken always and never.
 SAMPLE = 1
 FILE   = *
 mutate: deps
