@@ -138,8 +138,11 @@ due=max(0, ifnull(iif(claim_id IS NULL, available_at_ms, expires_at_ms), 0))
 -- name: SESSION_PARK
 -- Upkeep: at most ?3 rows of session ?1 before row ?4 that stand among the
 -- ready ones and are not claimable at ?2 go where they will be found again.
-UPDATE main.claimq_batch SET {{SESSION_PARK_SET}}
-WHERE enqueue_seq IN (
+-- (The range is given twice: SQLite would scan the table if ANALYZE had told it
+-- that this is almost empty.)
+UPDATE main.claimq_batch INDEXED BY claimq_batch_by_session
+SET {{SESSION_PARK_SET}}
+WHERE session_id=?1 AND due=-1 AND enqueue_seq<?4 AND enqueue_seq IN (
   SELECT enqueue_seq
   FROM main.claimq_batch INDEXED BY claimq_batch_by_session
   WHERE session_id=?1 AND due=-1 AND enqueue_seq<?4
@@ -147,7 +150,7 @@ WHERE enqueue_seq IN (
 
 -- name: SESSION_ANY_PARK
 UPDATE main.claimq_batch SET {{SESSION_PARK_SET}}
-WHERE enqueue_seq IN (
+WHERE enqueue_seq<?4 AND enqueue_seq IN (
   SELECT enqueue_seq
   FROM main.claimq_batch
   WHERE due=-1 AND enqueue_seq<?4
