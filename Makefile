@@ -222,10 +222,23 @@ test: deps
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(NEW) -files 'smoke contend oracle' $(SO)
 
-# Every version of SQLite, every place for a fault, many seeds, and what takes
-# hours: the shorter ones first.  make soak SOAK=1 is the shortest soak.  (A
-# SQLite with asserts counts steps that others do not make: no *_cost there.)
+# What takes hours, the shorter parts first: every version of SQLite, and every
+# place for a fault.  SOAK says how much of what has no end:
+#   10*SOAK seconds of threads, 30*SOAK workers killed in each journal mode,
+#   SOAK fresh seeds for the oracle, SOAK minutes for each fuzz target,
+#   SOAK places of each fault in each cell of the fault matrix,
+#   SOAK % of the mutants.
+# SOAK=1 is the shortest: there the sanitizers see faults at the places that make
+# test has, and the versions run without the tests of faults and of cost.  Parts
+# of it were measured one by one, on two cores with a load of 6 to 9 by others:
+# 42 s of threads; 14 min with SQLite's asserts; for a version of SQLite 32 to
+# 71 s of smoke, 6 min of test without fault_session and fault_matrix; 43 min
+# for every place of fault_*, oom and crash, one after the other.  (A SQLite
+# with asserts counts steps that others do not make: no *_cost there.)
 SOAK     = 100
+SOAKONE  = $(filter 1,$(SOAK))
+SOAKASAN = $(if $(SOAKONE),-u CLAIMQ_SOAK,CLAIMQ_SOAK=1)
+SOAKALL  = smoke test $(if $(SOAKONE),!fault_* !*_cost)
 VALGRIND = valgrind -q --error-exitcode=9 --trace-children=yes
 soak-ready: test-ready debug sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
             sqlite-$(OLD) sqlite-$(TOO_OLD)
@@ -241,14 +254,14 @@ soak: deps
 	  -sqlite $(TOO_OLD) -files old $(SO) \
 	  -sqlite system -with '$(VALGRIND)' -files smoke $(SO) -with '' \
 	  -sqlite $(NEW)-debug -files 'smoke test !*_cost' build/debug/claimq.so \
-	  -sqlite all -files 'smoke test' $(SO) \
-	  -env '' -sqlite system \
-	  -env CLAIMQ_SOAK=1 \
+	  -sqlite all -files '$(SOAKALL)' $(SO) \
+	  -sqlite system \
+	  -env '$(SOAKASAN)' \
 	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
 	  -env '' \
 	  -files 'test soak' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
-	  -cmd mutate '$(TCLSH) tcl/mutate.tcl'
+	  -cmd mutate '$(TCLSH) tcl/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 
 # Same tests, on builds that count: lines and branches by gcc, and conditions
 # (MC/DC) by clang.
