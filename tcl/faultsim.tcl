@@ -123,13 +123,18 @@ proc fault_trial {fault n prep body check} {
 
 # The place after place n that is tried.  make soak (CLAIMQ_SOAK) tries every
 # one; make test every one of the first dozen and then a choice, ever sparser,
-# the same in every run unless CLAIMQ_SEED says otherwise.
+# the same in every run unless CLAIMQ_SEED says otherwise.  Of the faults in
+# FAULT_EVERY (do_atomic_test -every) it tries every place too.
+set FAULT_EVERY {}
+
 proc fault_seed {name} {
   expr {srand([zlib crc32 "$::T(seed) $name"] % 2147483646 + 1)}
 }
 
-proc fault_next {n} {
-  if {[info exists ::env(CLAIMQ_SOAK)] || $n < 12} {return [expr {$n+1}]}
+proc fault_next {fault n} {
+  if {[info exists ::env(CLAIMQ_SOAK)] || $n < 12 || $fault in $::FAULT_EVERY} {
+    return [expr {$n+1}]
+  }
   return [expr {$n + 1 + int(rand()*$n/3)}]
 }
 
@@ -137,7 +142,7 @@ proc fault_next {n} {
 proc fault_test {name fault prep body check} {
   set failed $::T(nfail)
   fault_seed $name
-  for {set n 1} {$n < 200000} {set n [fault_next $n]} {
+  for {set n 1} {$n < 200000} {set n [fault_next $fault $n]} {
     if {[catch {fault_trial $fault $n $prep $body $check} why]} {
       fail_test $name $why
       return
@@ -279,8 +284,9 @@ proc do_atomic_test {name args} {
   set opt [dict merge {
     -faults {oom-* ioerr-* full busy-* interrupt abort auth api-*}
     -contexts {autocommit begin deferred savepoint insert}
-    -setup {} -prep {} -either {interrupt abort}
+    -setup {} -prep {} -either {interrupt abort} -every {}
   } $args]
+  set ::FAULT_EVERY [dict get $opt -every]
   set ::ATOMIC(either) [fault_names [dict get $opt -either]]
   if {$::T(clock) eq "real"} {
     at_time 1000000 [list do_atomic_test $name {*}$args]
