@@ -124,17 +124,18 @@ static void cqTxnReady(CqOp *p){
   };
   const int nStmt = (int)(sizeof(aStmt)/sizeof(aStmt[0]));
   sqlite3_stmt **apStmt = p->pConn->apStmt;
-  int i;
+  int i, bNew;
   if( p->rc ) return;
-  if( cqTxnExpired(p) ){
-    for(i=0; i<nStmt; i++){
-      sqlite3_finalize(apStmt[aStmt[i]]);
-      apStmt[aStmt[i]] = 0;
-    }
-  }
+  bNew = cqTxnExpired(p);
   for(i=0; i<nStmt; i++){
-    if( apStmt[aStmt[i]]==0 ){
-      claimqStmtDone(p, aStmt[i], claimqStmt(p, aStmt[i]));
+    sqlite3_stmt *pOld = apStmt[aStmt[i]];
+    if( pOld && !bNew ) continue;
+    apStmt[aStmt[i]] = 0;
+    claimqStmtDone(p, aStmt[i], claimqStmt(p, aStmt[i]));
+    if( apStmt[aStmt[i]] ){
+      sqlite3_finalize(pOld);
+    }else{
+      apStmt[aStmt[i]] = pOld;    /* SQLite may prepare it when it is run */
     }
   }
 }
