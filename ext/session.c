@@ -116,7 +116,7 @@ static const char *cqSessionUnsound(sqlite3_value **apCol, int nCol){
 /*
 ** Read what selection needs from a candidate's row, and keep its columns in
 ** apCol[].  Returns 0 and names the culprit in *pzBad if somebody corrupted the
-** row; of a lean row, if it cannot be sure.
+** row, as far as its columns tell: a lean row has only some.
 */
 static int cqSessionParse(
   CqOp *p, sqlite3_stmt *pRow, int bLean, sqlite3_value **apCol,
@@ -337,9 +337,6 @@ static void cqSessionSelect(CqOp *p, CqSessionClaim *pC, CqStreams *pS){
       cqSessionTake(p, pC, pRow, apCol);
       pC->bMove |= (u8)bDue;
       pC->bLean |= (u8)bLean;
-    }else if( bLean ){
-      pC->bCareful = 1;
-      break;
     }else{
       if( pC->ids.n ) break;
       cqSessionBad(p, pC, pRow, zBad);
@@ -392,15 +389,10 @@ static void cqSessionLoad(CqOp *p, void *pCtx){
   CqSessionClaim *pC = (CqSessionClaim*)pCtx;
   CqStreams s;
   if( pC->nMax==0 || (pC->bAny && !cqSessionChoose(p, pC)) ) return;
-  do{
-    pC->pRows->nRow = 0;
-    pC->ids.n = 0;
-    pC->bMove = pC->bLean = 0;
-    claimqSelectInit(&pC->sel, pC->eBoundary, pC->eTake, pC->nMax);
-    cqStreamsOpen(p, &s, pC->session, cqSessionLean(pC));
-    cqSessionSelect(p, pC, &s);
-    cqStreamsClose(p, &s);
-  }while( pC->bCareful && s.bLean && p->rc==SQLITE_OK );
+  claimqSelectInit(&pC->sel, pC->eBoundary, pC->eTake, pC->nMax);
+  cqStreamsOpen(p, &s, pC->session, cqSessionLean(pC));
+  cqSessionSelect(p, pC, &s);
+  cqStreamsClose(p, &s);
   if( !pC->bAny ) pC->keep = s.keep;
   if( pC->ids.n && !pC->bPeek ){
     p->nWrite = 1 + (pC->keep.nDue>=CQ_DUE_FEW || pC->keep.iPark);
@@ -458,10 +450,14 @@ static void cqSessionStamp(CqOp *p, CqSessionClaim *pC){
 }
 
 /*
-** Somebody corrupted a row that was taken.  Load again, looking more closely.
+** Somebody corrupted a row that was taken.  Forget what was loaded, and load
+** again, looking more closely.
 */
 static void cqSessionAgain(CqOp *p, CqSessionClaim *pC){
   claimqOpReset(p);
+  pC->pRows->nRow = 0;
+  pC->ids.n = 0;
+  pC->bMove = pC->bLean = 0;
   pC->bCareful = 1;
   cqSessionLoad(p, pC);
   if( p->rc==SQLITE_OK && pC->ids.n ) cqSessionStamp(p, pC);
