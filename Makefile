@@ -74,7 +74,7 @@ $(BUILD)/claimq_sql.o: $(BUILD)/claimq_sql.c | $(GEN)
 	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
 # One run of mksql.tcl writes both, the .c first.
-$(BUILD)/claimq_sql.c: tcl/mksql.tcl $(SQL)
+$(BUILD)/claimq_sql.c: tcl/mksql.tcl tcl/files.tcl $(SQL)
 	@mkdir -p $(@D)
 	$(TCLSH) tcl/mksql.tcl $(@D) $(SQL)
 $(BUILD)/claimq_sql.h: $(BUILD)/claimq_sql.c ;

@@ -329,13 +329,7 @@ proc draw_caption {bench place} {
 
 #--------------------------------------------------------------------------
 
-proc read_text {file} {
-  set fd [open $file]
-  fconfigure $fd -encoding utf-8
-  set text [read $fd]
-  close $fd
-  return $text
-}
+source [file join [file dirname [info script]] files.tcl]
 
 proc write_text {file text} {
   set fd [open $file w]
@@ -349,7 +343,7 @@ if {$file eq ""} {set file $root/build/bench.json}
 if {$out eq ""} {set out $root/test/bench/depth.svg}
 set SERIES [dict create]
 set SVG ""
-if {[catch {read_text $file} text]} {die "$text: run make bench first"}
+if {[catch {read_file $file} text]} {die "$text: run make bench first"}
 if {[catch {json_read $text} bench]} {die "$file: $bench"}
 if {[catch {collect $bench} place]} {die "$file: not of make bench: $place"}
 if {![dict size $SERIES]} {die "$file: no results by depth in it"}

@@ -26,13 +26,7 @@ proc check {what offenders} {
   foreach line $offenders {puts "  $line"}
 }
 
-proc read_file {file} {
-  set fd [open $file]
-  fconfigure $fd -encoding utf-8
-  set text [read $fd]
-  close $fd
-  return $text
-}
+source [file join [file dirname [info script]] files.tcl]
 
 proc lines_of {file} {
   return [split [string trimright [read_file $file] \n] \n]

@@ -84,13 +84,7 @@ proc expand {where text {depth 0}} {
 #--------------------------------------------------------------------------
 # Reading
 
-proc read_file {file} {
-  set fd [open $file]
-  fconfigure $fd -encoding utf-8
-  set text [read $fd]
-  close $fd
-  return $text
-}
+source [file join [file dirname [info script]] files.tcl]
 
 # A file of named blocks, into the globals stmt (list of NAME WHERE PIECES)
 # and fragment(NAME) {WHERE TEXT}.
