@@ -73,11 +73,13 @@ $(BUILD)/%.o: %.c | $(GEN)
 $(BUILD)/claimq_sql.o: $(BUILD)/claimq_sql.c | $(GEN)
 	$(CC) $(CFLAGS) -fPIC -fvisibility=hidden $(CPPFLAGS) -MMD -MP -c -o $@ $<
 
-# One run of mksql.tcl writes both, the .c first.
-$(BUILD)/claimq_sql.c: tcl/mksql.tcl tcl/files.tcl $(SQL)
+# One run of mksql.tcl writes both, and leaves alone what has not changed: it
+# runs after every change of a .c file, to see that all parameters are bound.
+$(BUILD)/claimq_sql.stamp: tcl/mksql.tcl tcl/files.tcl $(SQL) $(SRC)
 	@mkdir -p $(@D)
-	$(TCLSH) tcl/mksql.tcl $(@D) $(SQL)
-$(BUILD)/claimq_sql.h: $(BUILD)/claimq_sql.c ;
+	$(TCLSH) tcl/mksql.tcl $(@D) $(SQL) $(SRC)
+	@touch $@
+$(BUILD)/claimq_sql.c $(BUILD)/claimq_sql.h: $(BUILD)/claimq_sql.stamp ;
 
 $(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
                              test/vectors/rust_debug_escape_ranges.tsv

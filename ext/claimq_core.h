@@ -50,6 +50,7 @@ typedef unsigned long long int u64;
 #endif
 
 #define CQ_I64_MAX ((i64)0x7fffffffffffffffLL)
+#define CQ_I64_MIN (-CQ_I64_MAX-1)
 
 /* A slice of UTF-8 text.  z==0 means "no value" (SQL NULL). */
 typedef struct CqText CqText;
@@ -81,12 +82,9 @@ CQ_PRIV void claimqRustDebug(
 );
 
 /**************************************************************************
-** Interface to core_id.c: claim ids, lease tokens, batch ids (SPEC 5).
+** Interface to core_text.c: texts, UTF-8, integers as text.
 */
-#define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
-#define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
-#define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
-
+CQ_PRIV int claimqTextEq(CqText, CqText);
 CQ_PRIV int claimqUtf8Valid(const char *z, int n);      /* 1 or 0 */
 /* Bytes of the one code point that (z,n) begins with, 0 if it is invalid. */
 CQ_PRIV int claimqUtf8Decode(const char *z, int n, u32 *pCode);
@@ -94,6 +92,13 @@ CQ_PRIV int claimqI64Text(i64 v, char zOut[21]);  /* length; always NUL-ended */
 /* Inverse: 1 if the text is exactly what claimqI64Text() writes, else 0. */
 CQ_PRIV int claimqI64Parse(CqText, i64*);
 CQ_PRIV i64 claimqAddSat(i64 a, i64 b);  /* a+b, b>=0, saturating at 2^63-1 */
+
+/**************************************************************************
+** Interface to core_id.c: claim ids, lease tokens, batch ids.
+*/
+#define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
+#define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
+#define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
 
 /* Write PREFIX:HEAD:FENCE, return its length.  zPrefix is "qwc" etc. */
 CQ_PRIV int claimqClaimId(const char *zPrefix, i64 iHead, i64 iFence, char*);
@@ -149,6 +154,8 @@ CQ_PRIV int claimqJsonEq(CqText raw, CqText x);
 CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB);
 /* The integer of a number token (3; 3.0 is refused): 1 ok */
 CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut);
+/* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */
+CQ_PRIV char *claimqJsonWrite(CqText t, char *z);
 
 /**************************************************************************
 ** Interface to core_session.c: what one claim of a session may take.
@@ -212,8 +219,32 @@ struct CqHold {
 };
 CQ_PRIV int claimqHoldVerdict(const CqHold*);
 
+/* Why a row is not claimed: the reasons of claimq_why, in their order.  One
+** function of each discipline gives the reason for one row; claims take the
+** rows for which it is CQ_WHY_CLAIMABLE. */
+#define CQ_WHY_CLAIMABLE  0
+#define CQ_WHY_HELD       1       /* By a live claim */
+#define CQ_WHY_DELAYED    2       /* Not yet available */
+#define CQ_WHY_CAPABILITY 3       /* The worker lacks one */
+#define CQ_WHY_PARTITION  4       /* In another partition */
+#define CQ_WHY_COMMAND    5       /* Behind a command */
+#define CQ_WHY_BOUNDARY   6       /* Not deliverable at this boundary */
+#define CQ_WHY_BUSY       7       /* Serial, and its session is busy */
+#define CQ_WHY_KEPT_BACK  8       /* Behind one that waits for its retry */
+#define CQ_WHY_GRANT      9       /* Needs a grant */
+#define CQ_WHY_RECLAIMS  10       /* Reclaimed as often as it may be */
+#define CQ_WHY_BLOCKED   11       /* Waits for other jobs */
+#define CQ_WHY_LIMIT     12
+#define CQ_WHY_RATE      13
+#define CQ_WHY_PAUSED    14
+#define CQ_WHY_UNKNOWN   15       /* Somebody corrupted it */
+CQ_PRIV const char *const *claimqWhyWords(void);
+/* What every row has: not available yet, held by a live claim, or claimable.
+** bClaimed: a claim is written in it. */
+CQ_PRIV int claimqRowWhy(i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow);
+
 /**************************************************************************
-** Interface to core_lane.c: order, capabilities and backoff of jobs.
+** Interface to core_lane.c: order and backoff of jobs.
 */
 typedef struct CqJobKey CqJobKey;
 struct CqJobKey {
@@ -221,11 +252,6 @@ struct CqJobKey {
 };
 /* <0 if a goes before b: priority descending, created, id. */
 CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
-/* A JSON array of non-empty strings: number of elements, -1 if malformed,
-** -2 if an element is empty or not a string. */
-CQ_PRIV int claimqCapsCheck(CqText json);
-/* 1 if every element of required is in offered (both checked before). */
-CQ_PRIV int claimqCapable(CqText required, CqText offered);
 /* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 
@@ -273,11 +299,12 @@ CQ_PRIV void claimqProgress(
 /**************************************************************************
 ** Interface to core_caps.c: sets of capabilities, many of them.
 */
+/* A JSON array of non-empty strings: number of elements, -1 if malformed,
+** -2 if an element is empty or not a string. */
+CQ_PRIV int claimqCapsCheck(CqText json);
 /* Take apart a list that was checked before, sorted, each element once.  Room:
 ** aItem for all elements, zText for json.n bytes.  Returns their number. */
 CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText);
-/* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */
-CQ_PRIV char *claimqJsonWrite(CqText t, char *z);
 /* The one way to write them: returns the length.  zOut: 3 * json.n bytes. */
 CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
 /* 1 if required (not checked before) is a list of some of these. */

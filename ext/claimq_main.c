@@ -18,11 +18,7 @@ SQLITE_EXTENSION_INIT1
 */
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   switch( i ){
-    case 0: return claimqSessionDiscipline();
-    case 1: return claimqLaneDiscipline();
-    case 2: return claimqOutboxDiscipline();
-    case 3: return claimqContestDiscipline();
-    case 4: return claimqLetterDiscipline();
+    case 0: return claimqContestDiscipline();
   }
   return 0;
 }
@@ -41,7 +37,7 @@ static int cqRegister(sqlite3 *db){
     claimqConnUnref(pConn);
     return SQLITE_OK;
   }
-  if( rc==SQLITE_OK ) rc = claimqCacheRegister(pConn);
+  if( rc==SQLITE_OK ) rc = claimqStmtRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
   if( rc==SQLITE_OK && !claimqVtabAttach(pConn) ){

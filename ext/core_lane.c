@@ -41,55 +41,6 @@ CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b){
   return c;
 }
 
-/*
-** Check a list of capabilities.  Returns the number of elements (twice the
-** same counts twice), -1 if this is no JSON array, -2 if it is one but an
-** element is empty or not a string.
-*/
-CQ_PRIV int claimqCapsCheck(CqText json){
-  CqJson r;
-  int n = 0, bBad = 0, eTok;
-  claimqJsonInit(&r, json);
-  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return -1;
-  while( (eTok = claimqJsonNext(&r))>CQ_JSON_END ){
-    if( eTok==CQ_JSON_STRING ){
-      int nText = claimqJsonText(r.tok, 0);
-      if( nText<0 ) return -1;
-      if( nText==0 ) bBad = 1;
-      n++;
-    }else if( eTok!=CQ_JSON_CLOSE ){
-      bBad = 1;                   /* What opens inside is bad already */
-    }
-  }
-  if( eTok==CQ_JSON_ERROR ) return -1;
-  return bBad ? -2 : n;
-}
-
-/* 1 if the list has the capability, given as a raw JSON string. */
-static int cqCapsHas(CqText json, CqText raw){
-  CqJson r;
-  claimqJsonInit(&r, json);
-  claimqJsonNext(&r);
-  while( claimqJsonNext(&r)==CQ_JSON_STRING ){
-    if( claimqJsonSame(raw, r.tok) ) return 1;
-  }
-  return 0;
-}
-
-/*
-** 1 if every required capability is offered, else 0.  Both lists passed
-** claimqCapsCheck() before.
-*/
-CQ_PRIV int claimqCapable(CqText required, CqText offered){
-  CqJson r;
-  claimqJsonInit(&r, required);
-  claimqJsonNext(&r);
-  while( claimqJsonNext(&r)==CQ_JSON_STRING ){
-    if( !cqCapsHas(offered, r.tok) ) return 0;
-  }
-  return 1;
-}
-
 /* min(iBase * iFactor^nRetry, iMax) for arguments that are not negative. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax){
   i64 v = iBase<iMax ? iBase : iMax;

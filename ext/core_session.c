@@ -47,16 +47,14 @@ CQ_PRIV const char *const *claimqSlotWords(void){ return cqSlotWord; }
 CQ_PRIV const char *const *claimqBoundaryWords(void){ return cqBoundaryWord; }
 CQ_PRIV const char *const *claimqTakeWords(void){ return cqTakeWord; }
 
-/* 1 if both texts are there and are equal, byte for byte. */
-static int cqSameBytes(CqText a, const char *z, int n){
-  return a.z && z && a.n==n && memcmp(a.z, z, (size_t)n)==0;
-}
-
 /* The number of a word in its list; -1 if it is not there. */
 CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
   int i;
   for(i=0; azWord[i]; i++){
-    if( cqSameBytes(x, azWord[i], (int)strlen(azWord[i])) ) return i;
+    CqText word;
+    word.z = azWord[i];
+    word.n = (int)strlen(azWord[i]);
+    if( claimqTextEq(x, word) ) return i;
   }
   return -1;
 }
@@ -65,7 +63,7 @@ CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
 CQ_PRIV int claimqMergeKeyOk(CqText x){
   static const char *const azFixed[] = { "never", "payload_default", 0 };
   if( claimqWord(azFixed, x)>=0 ) return 1;
-  return x.z && x.n>6 && memcmp(x.z, "group:", 6)==0;
+  return x.z && x.n>=6 && memcmp(x.z, "group:", 6)==0;
 }
 
 /* Begin a selection that takes at most nMax candidates. */
@@ -92,7 +90,7 @@ static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
   return pCand->eWork==CQ_WORK_TURN
       && pCand->eSlot==CQ_SLOT_JOIN
       && pCand->eDelivery==p->head.eDelivery
-      && cqSameBytes(pCand->merge, p->head.merge.z, p->head.merge.n);
+      && claimqTextEq(pCand->merge, p->head.merge);
 }
 
 /*

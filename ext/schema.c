@@ -24,7 +24,7 @@ static int cqSchemaHas(CqOp *p, const char *zName){
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_OK ){
-    sqlite3_bind_text(pStmt, 1, zName, -1, SQLITE_STATIC);
+    sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1, SQLITE_STATIC);
     bHas = sqlite3_step(pStmt)==SQLITE_ROW;
     rc = sqlite3_finalize(pStmt);
   }
@@ -45,9 +45,9 @@ static i64 cqSchemaVersion(CqOp *p){
   if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
   if( rc==SQLITE_OK ){
     if( sqlite3_step(pStmt)==SQLITE_ROW
-     && sqlite3_column_type(pStmt, 0)==SQLITE_INTEGER
+     && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
     ){
-      iVersion = sqlite3_column_int64(pStmt, 0);
+      iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
     }
     rc = sqlite3_finalize(pStmt);
   }
@@ -99,8 +99,19 @@ static void cqSchemaVerdict(CqOp *p, i64 iVersion){
   }
 }
 
+/*
+** Once per connection, before the first statement is prepared.  To read the
+** version inside the user's transaction would be to begin it as a reader, who
+** cannot wait for the lock any more: an operation that will write locks first.
+*/
 CQ_PRIV void claimqSchemaCheck(CqOp *p){
   if( p->rc || p->pConn->bChecked ) return;
+  if( p->bWrite && !sqlite3_get_autocommit(p->db)
+   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
+  ){
+    CqStmt lock = claimqStmt(p, CQ_SQL_TXN_LOCK);
+    claimqExec(p, &lock);
+  }
   cqSchemaVerdict(p, cqSchemaVersion(p));
   if( p->rc==SQLITE_OK ) p->pConn->bChecked = 1;
 }
@@ -162,13 +173,6 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
   sqlite3_free(zMsg);
 }
 
-CQ_PRIV void claimqCheckWritable(CqOp *p){
-  if( p->rc==SQLITE_OK && sqlite3_db_readonly(p->db, "main")==1 ){
-    claimqFail(p, CQ_READ_ONLY,
-        "the database is open read-only: claims and verbs need to write");
-  }
-}
-
 /**************************************************************************
 ** claimq_init()
 */
@@ -177,15 +181,14 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 ** What is missing.  A version is written only with a new claimq_meta.  If there
 ** is all, is it ours?  (Some milliseconds, once in the life of a worker.)
 */
-static void cqSchemaLoad(CqOp *p, void *pCtx){
+static void cqSchemaLoad(CqOp *p, CqTask *pTask){
   i64 iVersion = cqSchemaVersion(p);
-  (void)pCtx;
   if( iVersion==CQ_META_NONE ){
     if( cqSchemaFind(p, 1) ) cqSchemaVerdict(p, iVersion);
   }else{
     cqSchemaVerdict(p, iVersion);
   }
-  if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) p->nWrite = 2;
+  if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) pTask->eNeed = CQ_NEED_MANY;
   else cqSchemaProve(p);
 }
 
@@ -204,33 +207,40 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
   }
 }
 
-static void cqSchemaApply(CqOp *p, void *pCtx){
+/*
+** Create what is missing.  The version is written with a new claimq_meta only.
+*/
+static void cqSchemaApply(CqOp *p, CqTask *pTask){
   int bFresh = !cqSchemaHas(p, "claimq_meta");
-  sqlite3_stmt *pGuard = 0;
+  CqStmt guard;
   int i;
-  (void)pCtx;
-  claimqNeedScope(p, "claimq_init()");
+  memset(&guard, 0, sizeof(guard));
   for(i=0; i<CQ_NSCHEMA; i++){
     const CqSchemaObj *pObj = &claimqSchema[i];
     int bData = strcmp(pObj->zType, "insert")==0;
-    if( pGuard==0 && strcmp(pObj->zType, "index")==0 ){
-      pGuard = claimqTxnGuard(p);
+    if( guard.pStmt==0 && strcmp(pObj->zType, "index")==0 ){
+      claimqTxnGuard(p, &guard);
     }
     if( bData ? bFresh : !cqSchemaHas(p, pObj->zName) ){
       cqSchemaCreate(p, pObj);
     }
   }
   cqSchemaProve(p);
-  claimqTxnUnguard(p, pGuard);
+  claimqTxnUnguard(p, pTask, &guard);
 }
 
 /*
-** bChecked keeps the cache from asking for the version meanwhile.
+** claimq_init().  bChecked keeps the cache from asking for the version
+** meanwhile.
 */
 CQ_PRIV void claimqSchemaInit(CqOp *p){
-  static const CqTask task = { cqSchemaLoad, cqSchemaApply, 0 };
-  p->bInit = 1;
+  CqTask task;
+  memset(&task, 0, sizeof(task));
+  task.xLoad = cqSchemaLoad;
+  task.xApply = cqSchemaApply;
+  task.zWhat = "claimq_init()";
+  task.bInit = 1;
   p->pConn->bChecked = 1;
-  claimqRun(p, &task, 0);
+  claimqRun(p, &task);
   p->pConn->bChecked = 0;
 }

@@ -28,7 +28,6 @@
 #include <stdlib.h>
 
 #define CQ_SHOW_MAX 100           /* Failures beyond this are only counted */
-#define CQ_I64_MIN (-CQ_I64_MAX-1)
 #define CQ_COUNT(a) ((int)(sizeof(a)/sizeof((a)[0])))
 
 static long nPass = 0;

@@ -517,7 +517,7 @@ static i64 cqCursorArgs(
 */
 static int cqVtabMove(CqVtab *p){
   return !p->bTemp && p->pDef->bWrites && sqlite3_get_autocommit(p->pConn->db)
-      && sqlite3_txn_state(p->pConn->db, "main")!=SQLITE_TXN_WRITE
+      && sqlite3_txn_state(p->pConn->db, CQ_SCHEMA)!=SQLITE_TXN_WRITE
       && claimqVtabAttach(p->pConn);
 }
 
@@ -539,15 +539,19 @@ static int cqVtabFilter(
   if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
+  if( pTab->pDef->bWrites ){
+    op.bWrite = 1;
+    claimqCheckWritable(&op);
+  }
   iLast = sqlite3_last_insert_rowid(op.db);
   pNew = cqCursorBegin(&op, p, (u32)idxNum, idxStr, nVal, apVal);
   nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
   if( op.rc==SQLITE_OK ){
     pNew->rows.iRowid = pTab->pConn->iNextRowid;
-    pTab->pDef->xFill(&op, aArg, nLimit, &pNew->rows);
+    claimqClaim(&op, pTab->pDef, aArg, nLimit, &pNew->rows);
     pTab->pConn->iNextRowid += pNew->rows.nRow;
   }
-  if( op.nWrite ) sqlite3_set_last_insert_rowid(op.db, iLast);
+  if( op.bWrote ) sqlite3_set_last_insert_rowid(op.db, iLast);
   if( op.rc==SQLITE_OK ) p->pNow = pNew;
   else if( pNew ) cqCursorPop(p);
   return claimqOpVtab(&op, &pTab->base);

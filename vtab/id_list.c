@@ -15,6 +15,29 @@
 */
 #include "claimq_int.h"
 
+/*
+** Add a key; nothing happens if op has an error, or gets one here.
+*/
+CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
+  if( p->rc ) return;
+  if( pIds->n>=pIds->nAlloc ){
+    int nNew = pIds->nAlloc ? pIds->nAlloc*2 : 16;
+    i64 *aNew = claimqRealloc(p, pIds->a, nNew*(i64)sizeof(i64));
+    if( aNew==0 ) return;
+    pIds->a = aNew;
+    pIds->nAlloc = nNew;
+  }
+  pIds->a[pIds->n++] = iId;
+}
+
+/*
+** Free the list and make it empty.
+*/
+CQ_PRIV void claimqIdsClear(CqIds *pIds){
+  sqlite3_free(pIds->a);
+  memset(pIds, 0, sizeof(*pIds));
+}
+
 typedef struct CqIdCursor CqIdCursor;
 struct CqIdCursor {
   sqlite3_vtab_cursor base;

@@ -1,0 +1,26 @@
+-- store.sql: the statement cache, virtual tables, the version of the schema.
+
+-- name: CACHE_OWN
+-- Preparing this connects the table that owns the statement cache.
+SELECT name FROM claimq_stmt
+
+-- name: CACHE_DECLARE
+CREATE TABLE x(name TEXT, sql TEXT, runs INTEGER, vm_steps INTEGER)
+
+-- name: IDS_DECLARE
+CREATE TABLE x(id INTEGER, list HIDDEN, claim_id TEXT, lease_token TEXT)
+
+-- name: CLAIM_DECLARE
+-- %s: the columns of a claim table.
+CREATE TABLE x(%s)
+
+-- name: CLAIM_ATTACH
+-- %s: the name of a claim table, twice.
+CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
+
+-- name: META_VERSION
+SELECT value FROM {{S}}.claimq_meta WHERE name='schema_version'
+
+-- name: SCHEMA_HAS
+-- One row if there is an object of this name.
+SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name
