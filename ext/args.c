@@ -298,5 +298,5 @@ CQ_PRIV i64 claimqDueAt(CqOp *p, const CqVal *pAt, const CqVal *pDelay){
   }
   if( p->rc ) return 0;           /* The values may be wrong ones */
   if( pAt->bGiven ) return pAt->i;
-  return claimqAddSat(claimqNow(p), pDelay->bGiven ? pDelay->i : 0);
+  return claimqAddSat(claimqClock(p), pDelay->bGiven ? pDelay->i : 0);
 }

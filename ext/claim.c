@@ -24,7 +24,8 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   pC->pRows->nRow = 0;
   pC->ids.n = 0;
-  if( pC->nMax>0 ) pC->pDef->xNext(p, pC);
+  claimqNow(p);
+  if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
 }
 
 static void cqClaimApply(CqOp *p, CqTask *pTask){

@@ -70,10 +70,15 @@ struct CqOp {
   char *zErr;                     /* Message, by sqlite3_malloc; may be 0 */
   i64 iNow;                       /* The call's one reading of the clock */
   u8 bNow;                        /* iNow is set */
+  u8 bClock;                      /* ... by the clock, and nobody asked yet
+                                  ** whether the database allows that */
   u8 bWrite;                      /* It may write: take the lock before main
                                   ** is read inside the user's transaction */
   u8 bFilter;                     /* Called from xFilter of a claim table */
+  u8 bOwnTxn;                     /* The transaction is the operation's own */
   u8 bWrote;                      /* A task has written something */
+  u8 bSettings;                   /* mSettings was read */
+  u8 mSettings;                   /* CQ_SET_*: the database's settings */
 };
 
 /* The CODEs of error messages: ext/README.md, "Errors". */
@@ -106,7 +111,9 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
-CQ_PRIV i64 claimqNow(CqOp*);     /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqClock(CqOp*);   /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqNow(CqOp*);     /* ... if the database allows that */
+CQ_PRIV void claimqFailClock(CqOp*);      /* clock_required */
 
 CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 /* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
@@ -284,7 +291,15 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 /**************************************************************************
 ** Interface to schema.c: claimq_init(), and what is wrong when SQL fails.
 */
-CQ_PRIV void claimqSchemaInit(CqOp*);
+/* Settings of the database, a bit each in the row settings of claimq_meta. */
+#define CQ_SET_ANY_SESSION 0x01
+#define CQ_SET_SERIAL      0x02
+#define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
+CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+/* Before main is read by an operation that will write, inside the user's
+** transaction: take the lock, because later it could not be waited for. */
+CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */

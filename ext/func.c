@@ -395,15 +395,6 @@ static const CqArgDef cqNoteArg[] = {
 ** Registration
 */
 
-/*
-** claimq_init() -> schema version
-*/
-static void cqInitFunc(CqOp *p, CqCall *pCall){
-  claimqSchemaInit(p);
-  if( p->rc ) return;
-  sqlite3_result_int(pCall->pCtx, CLAIMQ_SCHEMA_VERSION);
-}
-
 /* A function with nMin arguments that must be given. */
 #define CQ_FUNC(NAME, KIND, NMIN, ARGS, FUNC, DOC) \
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = NMIN, .aArg = ARGS, \
@@ -413,8 +404,6 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_version", .eKind = CQ_F_PURE, .xFunc = cqVersionFunc,
       .zDoc = "the release of claimq" },
-    { .zName = "claimq_init", .eKind = CQ_F_INIT, .xFunc = cqInitFunc,
-      .zDoc = "create the tables that are missing" },
     CQ_FUNC("claimq_sha256", CQ_F_PURE, 1, cqSha256Arg, cqSha256Func,
             "SHA-256 in hex"),
     CQ_FUNC("claimq_claim_id", CQ_F_PURE, 2, cqClaimIdArg, cqClaimIdFunc,
@@ -452,8 +441,9 @@ static const CqFuncDef *cqFuncList(int i, int *pnFunc){
     case 1: return claimqVerbFuncs(pnFunc);
     case 2: return claimqVacuumFuncs(pnFunc);
     case 3: return claimqOriginFuncs(pnFunc);
+    case 4: return claimqSchemaFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-4);
+  pD = claimqDiscipline(i-5);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

@@ -277,10 +277,12 @@ static void cqTxnInside(CqOp *p, CqTask *pTask){
 */
 static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
   if( cqTxnOpen(p, pTask) ){
+    p->bOwnTxn = 1;
     if( bLock ) cqTxnLock(p, pTask);
     cqTxnLoad(p, pTask);
     cqTxnWrite(p, pTask);
     cqTxnClose(p, pTask, 1);
+    p->bOwnTxn = 0;
   }else if( p->rc==SQLITE_OK ){
     if( !pTask->bInit ) cqTxnLock(p, pTask);
     cqTxnInside(p, pTask);
@@ -329,7 +331,6 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 */
 CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
-  claimqNow(p);
   if( pTask->xLoad==0 ){
     pTask->eNeed = CQ_NEED_ONE;
     cqTxnWrite(p, pTask);

@@ -178,9 +178,9 @@ static void cqVerbUsual(CqOp *p, CqVerb *pV){
   pV->zResult = pV->eVerb==CQ_RETRY ? "retry"
               : pV->eVerb==CQ_REVOKE ? "revoked" : 0;
   if( pV->eVerb==CQ_RENEW ){
-    pV->iUntil = pV->iResult = claimqAddSat(claimqNow(p), pV->iTtl);
+    pV->iUntil = pV->iResult = claimqAddSat(claimqClock(p), pV->iTtl);
   }else if( pV->iDelay>=0 ){
-    pV->iUntil = claimqAddSat(claimqNow(p), pV->iDelay);
+    pV->iUntil = claimqAddSat(claimqClock(p), pV->iDelay);
   }
 }
 
@@ -223,6 +223,7 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
 static void cqVerbLoad(CqOp *p, CqTask *pTask){
   CqVerb *pV = (CqVerb*)pTask;
   CqStmt head;
+  if( pV->eVerb!=CQ_GUARD ) claimqNow(p);
   if( pV->eVerb==CQ_REVOKE ){
     pV->zResult = "no_active_lease";
     if( !cqRevokeFind(p, pV) ) return;
@@ -261,7 +262,7 @@ CQ_PRIV void claimqVerbBind(CqOp *p, const CqVerb *pV, CqStmt *pStmt){
   claimqBindCommonInt(p, pStmt, CQ_P_head, pV->iHead);
   claimqBindCommonText(p, pStmt, CQ_P_claim, pV->claimId);
   claimqBindCommonText(p, pStmt, CQ_P_token, pV->token);
-  claimqBindCommonInt(p, pStmt, CQ_P_now, claimqNow(p));
+  claimqBindCommonInt(p, pStmt, CQ_P_now, claimqClock(p));
   claimqBindCommonText(p, pStmt, CQ_P_reason, pV->reason);
   if( iUntil && pV->iUntil>=0 ) claimqBindInt(p, pStmt, iUntil, pV->iUntil);
   else if( iUntil ) claimqBindNull(p, pStmt, iUntil);

@@ -55,8 +55,14 @@
 #
 # schema.sql is different: it holds the statements that create the database
 # format, which users will read with .schema.  Each becomes a row {type, name,
-# sql} of claimqSchema[] in the order of the file, with its text as written
-# (comments between statements are left out, those inside stay).
+# option, sql} of claimqSchema[] in the order of the file, with its text as
+# written (comments between statements are left out, those inside stay).  The
+# line
+#
+#     -- option: any_session serial
+#
+# before a statement says that it is for databases with one of these settings
+# of claimq_init() only; without that line a statement is for all.
 #
 # How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
@@ -173,14 +179,16 @@ proc add_block {kind file line name body like} {
   }
 }
 
-# A schema file, into the global schema (list of TYPE NAME WHERE SQL).  A
+# A schema file, into the global schema (list of TYPE NAME OPTION WHERE SQL).  A
 # trigger has semicolons inside; it ends with "; END ;" as sqlite3_complete()
 # sees it.
 proc read_schema {file} {
   set sql ""
   set words {}
+  set option ""
   foreach {kind text line} [scan_sql $file [read_file $file] 1] {
     if {$sql eq ""} {
+      regexp {^--\s*option:\s*(.*?)\s*$} $text -> option
       if {$kind in {space comment}} continue
       set start $line
     }
@@ -188,9 +196,10 @@ proc read_schema {file} {
     if {$kind in {space comment}} continue
     lappend words $text
     if {$text eq ";" && [schema_complete $words]} {
-      add_schema $file:$start $words [string trimright $sql ";"]
+      add_schema $file:$start $words [string trimright $sql ";"] $option
       set sql ""
       set words {}
+      set option ""
     }
   }
   if {$sql ne ""} {fail $file:$start "statement without an end"}
@@ -202,7 +211,7 @@ proc schema_complete {words} {
   return [regexp -nocase { ; END ;$} $text]
 }
 
-proc add_schema {where words sql} {
+proc add_schema {where words sql option} {
   global schema seen
   set head [join [lrange $words 0 12]]
   set rx {^CREATE (?:UNIQUE )?(TABLE|INDEX|TRIGGER|VIEW) }
@@ -219,7 +228,8 @@ proc add_schema {where words sql} {
   } else {
     fail $where "neither CREATE nor INSERT: [lrange $words 0 3]"
   }
-  lappend schema [string tolower $type] $name $where [string trimright $sql]
+  lappend schema [string tolower $type] $name $option $where \
+    [string trimright $sql]
 }
 
 #--------------------------------------------------------------------------
@@ -450,7 +460,7 @@ proc write_header {fd} {
   }
   puts $fd "\n/* The schema that all tables are in. */"
   puts $fd "#define CQ_SCHEMA \"$schema_name\"\n"
-  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/4}]\n"
+  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/5}]\n"
   puts $fd "typedef struct CqSql CqSql;
 struct CqSql {
   const char *zName;              /* As in sql/, e.g. SESSION_HELD */
@@ -463,6 +473,7 @@ typedef struct CqSchemaObj CqSchemaObj;
 struct CqSchemaObj {
   const char *zType;              /* table index trigger view insert */
   const char *zName;              /* For insert, the table's name */
+  const char *zOption;            /* Settings it is for; empty: all databases */
   const char *zSql;
 };
 
@@ -513,8 +524,9 @@ proc write_source {fd} {
   }
   write_table $fd CqSql claimqSql CQ_NSTMT $rows
   set rows {}
-  foreach {type name where text} $schema {
-    lappend rows "\"$type\", \"$name\"" $where [expand $where $text]
+  foreach {type name option where text} $schema {
+    lappend rows "\"$type\", \"$name\", \"$option\"" $where \
+      [expand $where $text]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
 }
