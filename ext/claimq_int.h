@@ -544,6 +544,9 @@ struct CqDiscipline {
   /* New work: the function that puts it (0: there is none), whose arguments
   ** are the scope and the payload, and whose options are the work's. */
   const CqFuncDef *pPut;
+  /* Work comes back from a dead letter: make the put's scope of the letter's,
+  ** and add to the options what they do not say.  May be 0. */
+  void (*xPutBack)(CqOp*, CqPut*, CqVal *aOpt, CqText payloadType);
   /* Check scope and options; set task.xLoad if something must be looked up
   ** before the work can be written. */
   void (*xPutCheck)(CqOp*, CqPut*);

@@ -145,6 +145,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   pHold->nSize = 1;
   *pHead = claimqStmt(p, pD->eHold);
   claimqBindCommonInt(p, pHead, CQ_P_head, pV->iHead);
+  claimqBindCommonText(p, pHead, CQ_P_claim, pV->claimId);
   if( claimqStep(p, pHead) ){
     pHold->bHead = 1;
     pHold->nSize = claimqColInt(pHead, CQ_COL_HOLD_claim_size);
@@ -193,6 +194,7 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
   CqText id = {0, 0}, token = {0, 0};
   int bHead;
   claimqBindCommonInt(p, &head, CQ_P_head, pV->iHead);
+  claimqBindCommonText(p, &head, CQ_P_claim, pV->claimId);
   bHead = claimqStep(p, &head);
   if( bHead ){
     id = claimqColText(p, &head, CQ_COL_HOLD_claim_id);

@@ -656,6 +656,7 @@ CREATE TABLE {{S}}.claimq_letter(
   created_at_ms   INTEGER NOT NULL,
   failed_at_ms    INTEGER NOT NULL,
   reason          TEXT,
+  error_class     TEXT,                 -- a word of the caller's, or NULL
   attempts        INTEGER NOT NULL DEFAULT 0,
   status          TEXT NOT NULL DEFAULT 'pending'
                   CHECK(status='pending' OR status='reprocessing'

@@ -20,7 +20,8 @@
 #     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
-# any file and in other fragments; {{S}} is the schema that all tables are in.
+# any file and in other fragments, also with words that take the places of $1
+# and $2 in it: {{OLDEST session}}.  {{S}} is the schema that all tables are in.
 #
 # Statements that stand in for each other share their names:
 #
@@ -117,10 +118,13 @@ proc squeeze {pieces} {
 proc expand {where text {outer {}}} {
   global fragment schema_name
   set text [string map [list "{{S}}" $schema_name] $text]
-  while {[regexp {\{\{(\w+)\}\}} $text all name]} {
+  while {[regexp {\{\{(\w+)((?: \w+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
     if {$name in $outer} {fail $where "fragment $name uses itself"}
-    set value [expand $where [lindex $fragment($name) 1] [concat $outer $name]]
+    lassign $words one two
+    set value [string map [list {$1} $one {$2} $two] \
+      [lindex $fragment($name) 1]]
+    set value [expand $where $value [concat $outer $name]]
     set text [string map [list $all $value] $text]
   }
   return $text
