@@ -24,7 +24,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   pC->pRows->nRow = 0;
   pC->ids.n = 0;
-  claimqNow(p);
+  if( pC->bTime ) claimqNow(p);
   if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
 }
 
@@ -45,6 +45,7 @@ static void cqClaimArgs(CqClaim *pC, i64 nLimit){
   for(i=0; i<pC->pDef->nArg; i++){
     const CqVal *pVal = &pC->aArg[i];
     switch( pC->pDef->aArg[i].eRole ){
+      case CQ_ROLE_NOW:         pC->bTime = 1;              break;
       case CQ_ROLE_OWNER:       pC->owner = pVal->t;        break;
       case CQ_ROLE_INCARNATION: pC->incarnation = pVal->t;  break;
       case CQ_ROLE_TTL:         pC->iTtl = pVal->i;         break;

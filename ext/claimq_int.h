@@ -140,6 +140,8 @@ struct CqArgDef {
   u8 mFlag;                       /* CQ_A_* */
   u8 mVerb;                       /* Options of verbs: 1<<CQ_RENEW ... */
   u8 eRole;                       /* CQ_ROLE_*: what the engine does with it */
+  u8 bDefault;                    /* INT: 0 is a default, not "not given" */
+  u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
   i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
@@ -404,6 +406,7 @@ struct CqClaim {
   CqText owner, incarnation;
   i64 iTtl;
   i64 nMax;                       /* At most so many rows */
+  u8 bTime;                       /* The table looks at the time */
   CqLease lease;                  /* Of the claim; of the last, if several */
   CqIds ids;                      /* Keys of the rows taken, in order */
   CqRows *pRows;                  /* The same rows, for the caller */
@@ -602,6 +605,8 @@ struct CqCall {
   CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
+/* The i-th list of functions, 0 past the last. */
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 /**************************************************************************
 ** The engine: claim.c, verb.c, put.c, vacuum.c.  Each runs what all
 ** disciplines do the same way, and calls the discipline for the rest.
@@ -623,6 +628,11 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 CQ_PRIV int claimqVerbHold(CqOp*, CqVerb*, CqStmt *pHead);
 /* Bind :head :claim :token :now :until :reason, those the statement has. */
 CQ_PRIV void claimqVerbBind(CqOp*, const CqVerb*, CqStmt*);
+
+CQ_PRIV int claimqIsVerb(const CqFuncDef*);
+/* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
+** past the last. */
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
 
 /* put.c */
 CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
@@ -648,10 +658,15 @@ struct CqVacuum {
 };
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
+/* help.c: the table claimq_help. */
+CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
+/* The i-th list of tables, 0 past the last. */
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
 /* CREATE VIRTUAL TABLE temp.* for all claim tables that are not there.  Never
 ** an error: 1 if all of them are there afterwards. */
 CQ_PRIV int claimqVtabAttach(CqConn*);

@@ -434,7 +434,7 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
 ** The i-th list of functions: those of this file, of the engine, of each
 ** discipline.  0 past the last.
 */
-static const CqFuncDef *cqFuncList(int i, int *pnFunc){
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
   const CqDiscipline *pD;
   switch( i ){
     case 0: return cqFuncOwn(pnFunc);
@@ -455,7 +455,7 @@ static const CqFuncDef *cqFuncList(int i, int *pnFunc){
 CQ_PRIV int claimqFuncRegister(CqConn *pConn){
   const CqFuncDef *aDef;
   int i, j, n, rc = SQLITE_OK;
-  for(i=0; rc==SQLITE_OK && (aDef = cqFuncList(i, &n))!=0; i++){
+  for(i=0; rc==SQLITE_OK && (aDef = claimqFuncList(i, &n))!=0; i++){
     for(j=0; j<n && rc==SQLITE_OK; j++) rc = cqFuncAdd(pConn, &aDef[j]);
   }
   return rc;

@@ -56,6 +56,17 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
     .zDoc = "nobody gets the work before so long" },
 };
 
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
+  static const CqArgDef none[1];
+  const CqDiscipline *pD;
+  *pnOpt = CQ_VO_N;
+  if( i<0 ) return cqVerbOpt;
+  pD = claimqDiscipline(i);
+  if( pD==0 ) return 0;
+  *pnOpt = pD->nOpt;
+  return pD->nOpt ? pD->aOpt : none;
+}
+
 /**************************************************************************
 ** Arguments
 */
@@ -430,6 +441,10 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   if( p->rc==SQLITE_OK ){
     sqlite3_result_text(pCall->pCtx, zResult, -1, SQLITE_STATIC);
   }
+}
+
+CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
+  return pDef->xFunc==cqVerbFunc;
 }
 
 #define CQ_VERB(NAME, ARGS, N, KIND, VERB, DOC) \
