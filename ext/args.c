@@ -177,9 +177,12 @@ CQ_PRIV void claimqRead(
     case CQ_T_INT:  cqReadInt(p, pDef, pVal, pOut);  break;
     default:        break;
   }
-  if( pDef->eRole==CQ_ROLE_NOW && p->rc==SQLITE_OK ){
+  if( p->rc ) return;
+  if( pDef->eRole==CQ_ROLE_NOW ){
     p->iNow = pOut->i;
     p->bNow = 1;
+  }else if( pDef->eRole==CQ_ROLE_REQUEST ){
+    claimqRequestBegin(p, pOut->t);
   }
 }
 

@@ -79,6 +79,7 @@ struct CqOp {
   u8 bWrote;                      /* A task has written something */
   u8 bSettings;                   /* mSettings was read */
   u8 mSettings;                   /* CQ_SET_*: the database's settings */
+  struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
 /* The CODEs of error messages: ext/README.md, "Errors". */
@@ -158,6 +159,8 @@ struct CqArgDef {
 #define CQ_ROLE_INCARNATION 3
 #define CQ_ROLE_TTL         4
 #define CQ_ROLE_MAX         5     /* At most so many rows; LIMIT lowers it */
+#define CQ_ROLE_REQUEST     6     /* It sets op.pReq */
+#define CQ_ROLE_SCOPE       7     /* What a request of a claim is about */
 
 /* How a definition begins:  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN } */
 #define CQ_ARG(TYPE, NAME) .zName = NAME, .eType = CQ_T_##TYPE
@@ -171,6 +174,9 @@ struct CqArgDef {
   .eRole = CQ_ROLE_INCARNATION, .zDoc = "which run of the owner" }
 #define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
   .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
+
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+  .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
   u8 bGiven;                      /* Given, and not NULL */
@@ -307,6 +313,30 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
+** Interface to request.c: calls that can be repeated.
+*/
+typedef struct CqRequest CqRequest;
+struct CqRequest {
+  CqText request;                 /* As given */
+  const char *zFunc;              /* What it is for */
+  char *zScope;
+  int nScope;
+  CqText owner;
+  u8 bReplay;                     /* It was made before: this is the answer */
+  u8 bText;                       /* The answer is a text */
+  char *zAnswer;
+  int nAnswer;
+  i64 iAnswer;
+};
+CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
+CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
+                              CqText owner);
+CQ_PRIV int claimqRequestFind(CqOp*);
+CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
+CQ_PRIV void claimqRequestKeep(CqOp*);
+CQ_PRIV void claimqRequestEnd(CqOp*);
+
+/**************************************************************************
 ** Interface to txn.c: taking the lock, all or nothing.
 */
 /* What a task needs to write what it has loaded. */
@@ -325,10 +355,18 @@ struct CqTask {
   /* Forget what was loaded: xLoad will be called again.  May be 0; is never
   ** called for claim tables, whose statement starts over instead. */
   void (*xForget)(CqTask*);
+  /* The answer, for a request: claimqRequestAnswer().  Called when all is
+  ** written, and so must need no memory of its own.  Tasks of functions have
+  ** it; a claim has it, and is remembered only if it took something. */
+  void (*xAnswer)(CqOp*, CqTask*);
+  /* Instead of xLoad, if the request was made before; 0: nothing to do, the
+  ** answer is in op.pReq. */
+  void (*xReplay)(CqOp*, CqTask*);
   const char *zWhat;              /* For messages: "claimq_vacuum()" */
   u8 eNeed;                       /* CQ_NEED_*, by xLoad */
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
+  u8 bKeep;                       /* The answer is to be remembered */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -372,6 +410,12 @@ CQ_PRIV void claimqLeaseMake(
 /* Fill the nine claim columns at a[0..8]. */
 CQ_PRIV void claimqLeaseCells(
   CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
+);
+/* The same from a row that a claim holds already, whose columns claim_id,
+** lease_token, owner_id, incarnation_id, claimed_at_ms, expires_at_ms stand
+** together from iCol on. */
+CQ_PRIV void claimqLeaseKept(
+  CqOp*, CqRows*, CqCell *a, const CqStmt*, int iCol, i64 iFence, i64 nAttempt
 );
 /* Bind :head :claim :token :owner :incarnation :now :expires, those that the
 ** statement has. */
@@ -605,6 +649,8 @@ struct CqCall {
   CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
+/* For an xFunc that reads its options itself: the request among them. */
+CQ_PRIV void claimqFuncRequest(CqOp*, const CqCall*);
 /* The i-th list of functions, 0 past the last. */
 CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 /**************************************************************************

@@ -41,9 +41,9 @@ static const char *const *cqLetterWords(void){
 #define CQ_LETTER_SOURCE 0        /* Arguments */
 #define CQ_LETTER_SCOPE  1
 static const CqArgDef cqLetterArg[] = {
-  { CQ_ARG(WORD, "source"), .xWords = cqLetterWords,
-    .zDoc = "the discipline that the letters come from; NULL: all" },
-  { CQ_ARG(TEXT, "scope"),
+  { CQ_ARG(WORD, "source"), .xWords = cqLetterWords, .bNoDefault = 1,
+    .eRole = CQ_ROLE_SCOPE, .zDoc = "the discipline that the letters come from; NULL: all" },
+  { CQ_ARG(TEXT, "scope"), .eRole = CQ_ROLE_SCOPE,
     .zDoc = "session, lane or QUEUE/PARTITION; NULL: all" },
   CQ_ARG_OWNER,
   CQ_ARG_TTL,
@@ -51,6 +51,7 @@ static const CqArgDef cqLetterArg[] = {
     .zDoc = "at most so many letters" },
   CQ_ARG_INCARNATION,
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 /*
@@ -139,6 +140,34 @@ static void cqLetterNext(CqOp *p, CqClaim *pC){
   claimqClaimNeed(pC, nLate>=CQ_DUE_FEW);
 }
 
+/*
+** The letters of a claim that was made before, if it still has all of them.
+*/
+static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqVerb v;
+  CqStmt s, row;
+  memset(&v, 0, sizeof(v));
+  v.claimId = claimId;
+  if( !claimqClaimIdParse(claimId, "qdc", &v.iHead, &v.iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
+  row = claimqStmt(p, CQ_SQL_LETTER_ROW);
+  claimqVerbBind(p, &v, &s);
+  while( claimqStep(p, &s) ){
+    claimqBindInt(p, &row, CQ_LETTER_ROW_id,
+                  claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id));
+    if( claimqStep(p, &row) ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      claimqCellColumns(p, pC->pRows, a, &row, CQ_DL_NCOL);
+      claimqLeaseKept(p, pC->pRows, a ? &a[CQ_DL_NCOL] : 0, &row,
+          CQ_COL_LETTER_ROW_claim_id, v.iFence,
+          claimqColInt(&row, CQ_COL_LETTER_ROW_attempts));
+    }
+    claimqStmtReset(&row);
+  }
+  claimqStmtDone(p, &row);
+  claimqStmtDone(p, &s);
+}
+
 static void cqLetterTidy(CqOp *p, CqClaim *pC){
   cqLetterEach(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
                CQ_DUE_MOST, claimqExec);
@@ -183,6 +212,7 @@ static const CqArgDef cqRequeueOpt[] = {
   { CQ_ARG(TEXT, "claim_id"), .zDoc = "of the caller's claim of the letter" },
   { CQ_ARG(TEXT, "lease_token"), .zDoc = "of the same" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqRequeue CqRequeue;
@@ -341,6 +371,11 @@ static void cqRequeueApply(CqOp *p, CqTask *pTask){
   }
 }
 
+static void cqRequeueAnswer(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  claimqRequestAnswer(p, claimqStr(pR->zKey), pR->iKey);
+}
+
 /*
 ** Options claim_id and lease_token, into pR->claim.
 */
@@ -366,6 +401,7 @@ static void cqRequeueFunc(CqOp *p, CqCall *pCall){
   r.task.xLoad = cqRequeueLoad;
   r.task.xApply = cqRequeueApply;
   r.task.xForget = cqRequeueForget;
+  r.task.xAnswer = cqRequeueAnswer;
   r.task.zWhat = "claimq_requeue()";
   r.iLetter = pCall->aArg[0].i;
   cqRequeueClaim(p, &r, pCall->aOpt);
@@ -388,7 +424,7 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
       .zCols = CQ_DL_COLS, .zOrder = "letter_id", .aArg = cqLetterArg,
       .nArg = CQ_ARRAYSIZE(cqLetterArg), .bWrites = 1, .bClaimCols = 1,
       .zPrefix = "qdc", .xNext = cqLetterNext, .xStamp = cqLetterStamp,
-      .xTidy = cqLetterTidy },
+      .xTidy = cqLetterTidy, .xRows = cqLetterRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_requeue", .zDoc = "put the work of a letter back",

@@ -47,13 +47,16 @@ static const CqArgDef cqReasonArg[] = {
 /* Options that verbs have in every discipline; its own follow. */
 #define CQ_VO_NOW   0
 #define CQ_VO_DELAY 1
-#define CQ_VO_N     2
+#define CQ_VO_N     3
 static const CqArgDef cqVerbOpt[CQ_VO_N] = {
   { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
     .mVerb = 1<<CQ_RENEW|1<<CQ_COMPLETE|1<<CQ_RELEASE|1<<CQ_RETRY|1<<CQ_REJECT,
     .zDoc = "the time of the call; the clock if not given" },
   { CQ_ARG(INT, "delay_ms"), .mVerb = 1<<CQ_RELEASE|1<<CQ_RETRY,
     .zDoc = "nobody gets the work before so long" },
+  { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+    .mVerb = 1<<CQ_RENEW|1<<CQ_COMPLETE|1<<CQ_RELEASE|1<<CQ_RETRY|1<<CQ_REJECT,
+    .zDoc = "makes the call safe to repeat" },
 };
 
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
@@ -135,6 +138,7 @@ static void cqVerbRest(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
     }
     claimqRead(p, &cqVerbOpt[CQ_VO_NOW], pCall->apVal[iOpt-1], &now);
   }
+  claimqFuncRequest(p, pCall);
 }
 
 /**************************************************************************
@@ -233,6 +237,11 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
   return p->rc==SQLITE_OK;
 }
 
+static void cqVerbAnswer(CqOp *p, CqTask *pTask){
+  CqVerb *pV = (CqVerb*)pTask;
+  claimqRequestAnswer(p, claimqStr(pV->zResult), pV->iResult);
+}
+
 static void cqVerbLoad(CqOp *p, CqTask *pTask){
   CqVerb *pV = (CqVerb*)pTask;
   CqStmt head;
@@ -314,7 +323,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
-  if( p->rc || eStmt<0 ) return 0;
+  if( p->rc || eStmt<0 || p->pReq ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
   s = claimqStmt(p, eStmt);
@@ -333,6 +342,7 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
+  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = pCall->pDef->iData;
   v.claimId = pCall->aArg[0].t;
@@ -382,6 +392,7 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
+  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = CQ_REVOKE;
   v.iDelay = -1;
@@ -417,6 +428,8 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
     { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
       .mVerb = CQ_CO_TEXT|CQ_CO_INT },
     { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1 },
+    { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+      .mVerb = CQ_CO_TEXT|CQ_CO_INT },
   };
   static const CqArgDef batch = {
     CQ_ARG(TEXT, "batch_id"), .mFlag = CQ_A_REQUIRED
@@ -428,11 +441,12 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   int bInt = cqKeyIsInt(p, pKey);
   const CqDiscipline *pD;
   const char *zResult = "missing";
-  CqVal key, aOpt[2];
+  CqVal key, aOpt[CQ_ARRAYSIZE(aDef)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
-  claimqReadOptions(p, aDef, 2, bInt ? CQ_CO_INT : CQ_CO_TEXT,
+  claimqReadOptions(p, aDef, CQ_ARRAYSIZE(aDef), bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);
+  claimqFuncRequest(p, pCall);
   for(i=0; p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     if( pD->xCancel && pD->eCancel==(bInt ? CQ_T_INT : CQ_T_TEXT) ){
       zResult = pD->xCancel(p, &key, (int)aOpt[1].i);
@@ -455,7 +469,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a claim id, or the id of a job" },
   };
-  static const CqArgDef revokeOpt[] = { CQ_ARG_NOW };
+  static const CqArgDef revokeOpt[] = { CQ_ARG_NOW, CQ_ARG_REQUEST };
   static const CqArgDef cancelArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
   };
@@ -475,7 +489,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
       .xFunc = cqVerbFunc, .iData = CQ_GUARD },
     { .zName = "claimq_revoke", .zDoc = "displace a holder now",
       .eKind = CQ_F_WRITE, .nMin = 1, .aArg = revokeArg, .nArg = 1,
-      .aOpt = revokeOpt, .nOpt = 1, .xFunc = cqRevokeFunc },
+      .aOpt = revokeOpt, .nOpt = 2, .xFunc = cqRevokeFunc },
     { .zName = "claimq_cancel", .zDoc = "take work out of its queue",
       .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = cancelArg, .nArg = 1,
       .xFunc = cqCancelFunc },
