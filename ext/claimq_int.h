@@ -285,6 +285,7 @@ CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
 /* A common parameter (CQ_P_*), if the statement has it. */
 CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
 CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
+CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);

@@ -84,12 +84,13 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
-** The call has a request: say what it is for.  The first argument is its scope.
+** The call has a request: say what it is for.  The first argument, if it has
+** one, is its scope.
 */
 CQ_PRIV void claimqFuncRequest(CqOp *p, const CqCall *pCall){
   CqText scope = {0, 0}, none = {0, 0};
   if( p->pReq==0 || p->rc ) return;
-  if( pCall->nVal>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
+  if( pCall->pDef->nArg>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
     scope = claimqValueText(p, pCall->apVal[0]);
   }
   claimqRequestFor(p, pCall->pDef->zName, scope, none);
@@ -420,6 +421,20 @@ static const CqArgDef cqNoteArg[] = {
   { CQ_ARG(ANY, "value") },
 };
 
+/*
+** claimq_clock(now, settings) -> now, which was read from the clock; raises
+** clock_required if the settings of the database do not allow that.  It stands
+** in statements that write without having read anything before.
+*/
+static void cqClockFunc(CqOp *p, CqCall *pCall){
+  if( sqlite3_value_int(pCall->apVal[1]) & CQ_SET_CLOCK ) claimqFailClock(p);
+  sqlite3_result_value(pCall->pCtx, pCall->apVal[0]);
+}
+static const CqArgDef cqClockArg[] = {
+  { CQ_ARG(ANY, "now") },
+  { CQ_ARG(ANY, "settings") },
+};
+
 /**************************************************************************
 ** Registration
 */
@@ -452,6 +467,8 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
             "are all required capabilities offered?"),
     CQ_FUNC("claimq_owner_id", CQ_F_READ, 1, cqOwnerIdArg, cqOwnerIdFunc,
             "a name nobody else has"),
+    CQ_FUNC("claimq_clock", CQ_F_READ, 2, cqClockArg, cqClockFunc,
+            "for statements of claimq's own"),
     CQ_FUNC("claimq_note", CQ_F_READ, 2, cqNoteArg, cqNoteFunc,
             "for statements of claimq's own"),
   };

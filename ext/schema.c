@@ -144,6 +144,20 @@ CQ_PRIV void claimqSchemaCheck(CqOp *p){
 }
 
 /*
+** 1 if SQLite's message says that a statement does not fit the tables; other
+** messages (a limit of the connection, say) say something else.
+*/
+static int cqSchemaUnfit(const char *zMsg){
+  static const char *const azMsg[] = {
+    "no such column", "no such table", "no such index", "has no column named",
+    "no query solution", "may not be modified", 0
+  };
+  int i;
+  for(i=0; azMsg[i]; i++) if( strstr(zMsg, azMsg[i]) ) return 1;
+  return 0;
+}
+
+/*
 ** A foreign table under one of our names shows when a statement of ours does
 ** not fit it: schema_mismatch.
 */
@@ -153,7 +167,7 @@ static void cqSchemaFits(CqOp *p, const char *zSql){
   if( p->rc ) return;
   rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
   sqlite3_finalize(pStmt);
-  if( rc==SQLITE_ERROR ){
+  if( rc==SQLITE_ERROR && cqSchemaUnfit(sqlite3_errmsg(p->db)) ){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "a table of claimq's name is not claimq's: %s", sqlite3_errmsg(p->db));
   }
@@ -307,7 +321,9 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
 */
 static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
   claimqExecSql(p, pObj->zSql);
-  if( p->rc==SQLITE_ERROR && p->zErr && strncmp(p->zErr, "claimq:", 7)!=0 ){
+  if( p->rc==SQLITE_ERROR && p->zErr && cqSchemaUnfit(p->zErr)
+   && strncmp(p->zErr, "claimq:", 7)!=0
+  ){
     char *zWhy = p->zErr;
     p->zErr = 0;
     p->rc = SQLITE_OK;

@@ -284,7 +284,7 @@ CQ_PRIV void claimqVerbBind(CqOp *p, const CqVerb *pV, CqStmt *pStmt){
   claimqBindCommonInt(p, pStmt, CQ_P_head, pV->iHead);
   claimqBindCommonText(p, pStmt, CQ_P_claim, pV->claimId);
   claimqBindCommonText(p, pStmt, CQ_P_token, pV->token);
-  claimqBindCommonInt(p, pStmt, CQ_P_now, claimqClock(p));
+  claimqBindNow(p, pStmt);
   claimqBindCommonText(p, pStmt, CQ_P_reason, pV->reason);
   if( iUntil && pV->iUntil>=0 ) claimqBindInt(p, pStmt, iUntil, pV->iUntil);
   else if( iUntil ) claimqBindNull(p, pStmt, iUntil);
