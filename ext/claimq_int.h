@@ -609,11 +609,6 @@ struct CqDiscipline {
 };
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
-CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /**************************************************************************
 ** Interface to func.c: the scalar functions.

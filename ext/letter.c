@@ -376,6 +376,8 @@ static void cqRequeueAnswer(CqOp *p, CqTask *pTask){
   claimqRequestAnswer(p, claimqStr(pR->zKey), pR->iKey);
 }
 
+CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
+
 /*
 ** Options claim_id and lease_token, into pR->claim.
 */

@@ -63,7 +63,10 @@
 #     -- option: any_session serial
 #
 # before a statement says that it is for databases with one of these settings
-# of claimq_init() only; without that line a statement is for all.
+# of claimq_init() only; without that line a statement is for all.  Another file
+# may bring such statements, too, in blocks that begin with the line
+#
+#     -- schema:
 #
 # How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
@@ -139,7 +142,7 @@ source [file join [file dirname [info script]] files.tcl]
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
 # TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
+  set marker {^--\s*(name|fragment|schema):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
   lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
@@ -153,7 +156,7 @@ proc read_blocks {file} {
     } elseif {[regexp $marker $text -> newkind newname newlike]} {
       add_block $kind $file $start $name $body $like
       lassign [list $newkind $newname $line "" $newlike] kind name start body like
-      if {![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
+      if {$kind ne "schema" && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
     } elseif {$kind ne ""} {
@@ -169,6 +172,10 @@ proc add_block {kind file line name body like} {
   global stmt fragment seen root
   if {$kind eq ""} return
   set where $file:$line
+  if {$kind eq "schema"} {
+    read_schema $file $body [expr {$line+1}]
+    return
+  }
   if {[info exists seen($name)]} {
     fail $where "$kind $name again, first at $seen($name)"
   }
@@ -183,14 +190,14 @@ proc add_block {kind file line name body like} {
   }
 }
 
-# A schema file, into the global schema (list of TYPE NAME OPTION WHERE SQL).  A
-# trigger has semicolons inside; it ends with "; END ;" as sqlite3_complete()
-# sees it.
-proc read_schema {file} {
+# The statements of a schema, into the global schema (list of TYPE NAME OPTION
+# WHERE SQL).  A trigger has semicolons inside; it ends with "; END ;" as
+# sqlite3_complete() sees it.
+proc read_schema {file body line} {
   set sql ""
   set words {}
   set option ""
-  foreach {kind text line} [scan_sql $file [read_file $file] 1] {
+  foreach {kind text line} [scan_sql $file $body $line] {
     if {$sql eq ""} {
       regexp {^--\s*option:\s*(.*?)\s*$} $text -> option
       if {$kind in {space comment}} continue
@@ -556,14 +563,15 @@ proc main {argv} {
     puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ... FILE.c ..."
     exit 2
   }
-  lassign {} stmt schema common cfiles
+  lassign {} stmt schema common cfiles blocks
   foreach file [lsort -unique $files] {
     switch -glob -- $file {
       *.c          {lappend cfiles $file}
-      */schema.sql {read_schema $file}
-      default      {read_blocks $file}
+      */schema.sql {read_schema $file [read_file $file] 1}
+      default      {lappend blocks $file}
     }
   }
+  foreach file $blocks {read_blocks $file}
   foreach {what list} [list statement $stmt schema $schema] {
     if {$list eq ""} {fail $outdir "no $what in [join $files]"}
   }
