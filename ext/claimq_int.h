@@ -332,6 +332,8 @@ struct CqRequest {
 CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
 CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
                               CqText owner);
+/* The same for a function; an xFunc that reads its options itself calls it. */
+CQ_PRIV void claimqRequestCall(CqOp*, const CqCall*);
 CQ_PRIV int claimqRequestFind(CqOp*);
 CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
 CQ_PRIV void claimqRequestKeep(CqOp*);
@@ -645,8 +647,6 @@ struct CqCall {
   CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
-/* For an xFunc that reads its options itself: the request among them. */
-CQ_PRIV void claimqFuncRequest(CqOp*, const CqCall*);
 /* The i-th list of functions, 0 past the last. */
 CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 /**************************************************************************

@@ -84,19 +84,6 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
-** The call has a request: say what it is for.  The first argument, if it has
-** one, is its scope.
-*/
-CQ_PRIV void claimqFuncRequest(CqOp *p, const CqCall *pCall){
-  CqText scope = {0, 0}, none = {0, 0};
-  if( p->pReq==0 || p->rc ) return;
-  if( pCall->pDef->nArg>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
-    scope = claimqValueText(p, pCall->apVal[0]);
-  }
-  claimqRequestFor(p, pCall->pDef->zName, scope, none);
-}
-
-/*
 ** The call was a repeated one: the answer of the first.
 */
 static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
@@ -129,7 +116,7 @@ static void cqFuncCall(
   cqFuncRead(&op, &call);
   if( bKeep ) iLast = sqlite3_last_insert_rowid(op.db);
   if( bWrite ) cqFuncWrite(&op, pDef);
-  claimqFuncRequest(&op, &call);
+  claimqRequestCall(&op, &call);
   if( op.rc==SQLITE_OK ) pDef->xFunc(&op, &call);
   if( op.pReq ){
     if( op.rc==SQLITE_OK && op.pReq->bReplay ) cqFuncReplay(&op, pCtx);

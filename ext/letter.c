@@ -42,7 +42,8 @@ static const char *const *cqLetterWords(void){
 #define CQ_LETTER_SCOPE  1
 static const CqArgDef cqLetterArg[] = {
   { CQ_ARG(WORD, "source"), .xWords = cqLetterWords, .bNoDefault = 1,
-    .eRole = CQ_ROLE_SCOPE, .zDoc = "the discipline that the letters come from; NULL: all" },
+    .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "the discipline that the letters come from; NULL: all" },
   { CQ_ARG(TEXT, "scope"), .eRole = CQ_ROLE_SCOPE,
     .zDoc = "session, lane or QUEUE/PARTITION; NULL: all" },
   CQ_ARG_OWNER,

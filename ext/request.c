@@ -51,8 +51,7 @@ CQ_PRIV void claimqRequestEnd(CqOp *p){
 }
 
 /*
-** What the request is for: function zFunc with the first argument pScope (0:
-** it has none), or a claim table, for which the scope is a text.
+** What the request is for: a function or claim table, its scope, the owner.
 */
 CQ_PRIV void claimqRequestFor(
   CqOp *p, const char *zFunc, CqText scope, CqText owner
@@ -65,6 +64,19 @@ CQ_PRIV void claimqRequestFor(
   pReq->zScope = 0;
   if( scope.z ) pReq->zScope = claimqTextDup(p, scope);
   pReq->nScope = scope.n;
+}
+
+/*
+** The call has a request: say what it is for.  The first argument, if it has
+** one, is its scope.
+*/
+CQ_PRIV void claimqRequestCall(CqOp *p, const CqCall *pCall){
+  CqText scope = {0, 0}, none = {0, 0};
+  if( p->pReq==0 || p->rc ) return;
+  if( pCall->pDef->nArg>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
+    scope = claimqValueText(p, pCall->apVal[0]);
+  }
+  claimqRequestFor(p, pCall->pDef->zName, scope, none);
 }
 
 static CqText cqRequestScope(const CqRequest *pReq){

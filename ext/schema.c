@@ -58,8 +58,9 @@ static i64 cqSchemaVersion(CqOp *p){
 
 /*
 ** The first of our objects that is there (bThere), or missing although every
-** database has it (!bThere); 0 if there is none.  Views and triggers do not count as being there: views and
-** theirs stay behind when somebody drops all the tables.
+** database has it (!bThere); 0 if there is none.  Views and triggers do not
+** count as being there: views and theirs stay behind when somebody drops all
+** the tables.
 */
 static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;

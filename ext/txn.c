@@ -263,8 +263,8 @@ static void cqTxnApply(CqOp *p, CqTask *pTask){
     cqTxnClose(p, pTask, bWhole);
   }else if( p->rc==SQLITE_OK && eNeed==CQ_NEED_MANY ){
     claimqFail(p, CQ_NESTED_WRITE, "%s needs several writes and was called "
-       "inside a writing statement: call it in a SELECT of its own (or fetch "
-       "all rows of the statement that is not finished, or reset it)",
+       "inside a writing statement: call it in a statement of its own (or "
+       "fetch all rows of the statement that is not finished, or reset it)",
        pTask->zWhat);
   }else{
     pTask->bAlone = 1;
@@ -423,9 +423,9 @@ CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
     claimqOpReset(p);
-    claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement, "
-        "within a transaction, where SQLite might not undo it: call it in a "
-        "SELECT of its own (or fetch all rows of the statement that is not "
+    claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement "
+        "and a transaction, where SQLite might not undo it: call it in a "
+        "statement of its own (or fetch all rows of the statement that is not "
         "finished, or reset it)", zWhat);
   }else{
     cqTxnStmt(p, CQ_SQL_TXN_RELEASE);

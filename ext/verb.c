@@ -138,7 +138,7 @@ static void cqVerbRest(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
     }
     claimqRead(p, &cqVerbOpt[CQ_VO_NOW], pCall->apVal[iOpt-1], &now);
   }
-  claimqFuncRequest(p, pCall);
+  claimqRequestCall(p, pCall);
 }
 
 /**************************************************************************
@@ -173,7 +173,8 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   eVerdict = p->rc ? CQ_HOLD_UNKNOWN : claimqHoldVerdict(pHold);
   if( p->rc==SQLITE_OK && eVerdict!=CQ_HOLD_OK ){
     pV->iResult = 0;
-    if( pV->eVerb!=CQ_REVOKE && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
+    if( pV->eVerb!=CQ_REVOKE
+     && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
      && !(pD->xLost && pD->xLost(p, pV, eVerdict, pHead))
     ){
       claimqLeaseLost(p, eVerdict, pV->claimId, other);
@@ -359,8 +360,11 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
   }
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
   if( p->rc ) return;
-  if( v.zResult ) sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
-  else sqlite3_result_int64(pCall->pCtx, v.iResult);
+  if( v.zResult ){
+    sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
+  }else{
+    sqlite3_result_int64(pCall->pCtx, v.iResult);
+  }
 }
 
 /*
@@ -446,7 +450,7 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
   claimqReadOptions(p, aDef, CQ_ARRAYSIZE(aDef), bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);
-  claimqFuncRequest(p, pCall);
+  claimqRequestCall(p, pCall);
   for(i=0; p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     if( pD->xCancel && pD->eCancel==(bInt ? CQ_T_INT : CQ_T_TEXT) ){
       zResult = pD->xCancel(p, &key, (int)aOpt[1].i);
@@ -484,7 +488,8 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
             "the attempt failed: try again"),
     CQ_VERB("claimq_reject", cqReasonArg, 3, CQ_F_WRITE, CQ_REJECT,
             "the work is bad: move it to the dead letters"),
-    { .zName = "claimq_guard", .zDoc = "raise claim_lost unless the claim holds",
+    { .zName = "claimq_guard",
+      .zDoc = "raise claim_lost unless the claim holds",
       .eKind = CQ_F_READ, .nMin = 2, .aArg = cqVerbArg, .nArg = 2,
       .xFunc = cqVerbFunc, .iData = CQ_GUARD },
     { .zName = "claimq_revoke", .zDoc = "displace a holder now",

@@ -74,7 +74,8 @@ UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
 
 -- name: LETTER_PROMOTE_IN like LETTER_LATE
 UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
-  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}} AND scope=:scope
+  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}}
+    AND scope=:scope
   ORDER BY due, letter_id LIMIT :limit)
 
 -- fragment: LETTER_MINE

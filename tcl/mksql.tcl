@@ -148,14 +148,15 @@ proc read_blocks {file} {
     incr line
     if {[regexp {^--\s*common:(.*)$} $text -> names]} {
       lappend ::common {*}$names
-    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> name list]} {
-      set ::kind($name) $list
+    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> what list]} {
+      set ::kind($what) $list
     } elseif {[regexp {^--\s*shape:\s*(\w+)\s*\(([^)]*)\)(.*)$} $text -> \
-        name list columns]} {
-      set ::shape($name) [list $file:$line $list $columns]
+        what list columns]} {
+      set ::shape($what) [list $file:$line $list $columns]
     } elseif {[regexp $marker $text -> newkind newname newlike]} {
       add_block $kind $file $start $name $body $like
-      lassign [list $newkind $newname $line "" $newlike] kind name start body like
+      lassign [list $newkind $newname $line "" $newlike] \
+        kind name start body like
       if {$kind ne "schema" && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
@@ -463,7 +464,8 @@ proc write_header {fd} {
   puts $fd "  CQ_NCOMMON\n} CqCommon;\n"
   foreach k [lsort [array names ::kind]] {
     puts $fd "/* The first columns of all statements *_$k. */\nenum {"
-    puts $fd "  [join [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}] ",\n  "]\n};\n"
+    set names [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}]
+    puts $fd "  [join $names ",\n  "]\n};\n"
   }
   puts $fd "/* Parameters and columns of each statement. */"
   foreach {name where text} [concat [shapes] $stmt] {

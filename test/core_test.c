@@ -571,7 +571,7 @@ static void cqTestMergeKey(void){
   static const struct { const char *z; int n; int bOk; } a[] = {
     { "never", 5, 1 },      { "payload_default", 15, 1 }, { "group:a", 7, 1 },
     { "group: ", 7, 1 },    { "group:\0", 7, 1 },         { "group::", 7, 1 },
-    { "group:never", 11, 1 }, { "group:", 6, 0 },         { "group", 5, 0 },
+    { "group:never", 11, 1 }, { "group:", 6, 1 },         { "group", 5, 0 },
     { "Group:a", 7, 0 },    { "", 0, 0 },                 { "never ", 6, 0 },
     { "never\0", 6, 0 },    { "neve", 4, 0 },             { "grou", 4, 0 },
     { "groupXa", 7, 0 },    { "payload_default:a", 17, 0 },
@@ -825,7 +825,12 @@ static void cqTestCapable(void){
   for(i=0; i<64; i++) for(j=0; j<64; j++) for(k=0; k<4; k++){
     CqText need = cqCapsList(i, k&1, z1);
     CqText have = cqCapsList(j, k>>1, z2);
-    cqCheck(claimqCapable(need, have)==((i&~j)==0), "%.*s in %.*s",
+    CqText aItem[16];
+    char zText[200];
+    int n = claimqCapsCheck(have);
+    cqCheck(n>=0 && n<=16 && claimqCapsCheck(need)>=0, "lists");
+    n = claimqCapsSplit(have, aItem, zText);
+    cqCheck(claimqCapsMeet(need, aItem, n)==((i&~j)==0), "%.*s in %.*s",
             need.n, need.z, have.n, have.z);
   }
 }
