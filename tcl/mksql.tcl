@@ -68,6 +68,11 @@
 #
 #     -- schema:
 #
+# What brings the tables of format N-1 to format N stands in migrate.sql, one
+# statement to a block, in the order in which they run:
+#
+#     -- migrate: N
+#
 # How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
 # semicolon in a string or a quote in a comment cannot confuse it.  Every
@@ -142,7 +147,7 @@ source [file join [file dirname [info script]] files.tcl]
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
 # TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment|schema):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
+  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
   lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
@@ -157,7 +162,7 @@ proc read_blocks {file} {
       add_block $kind $file $start $name $body $like
       lassign [list $newkind $newname $line "" $newlike] \
         kind name start body like
-      if {$kind ne "schema" && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
+      if {$kind in {name fragment} && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
     } elseif {$kind ne ""} {
@@ -175,6 +180,10 @@ proc add_block {kind file line name body like} {
   set where $file:$line
   if {$kind eq "schema"} {
     read_schema $file $body [expr {$line+1}]
+    return
+  }
+  if {$kind eq "migrate"} {
+    lappend ::migrate $name $where [squeeze [scan_sql $file $body $line]]
     return
   }
   if {[info exists seen($name)]} {
@@ -490,10 +499,17 @@ struct CqSchemaObj {
   const char *zSql;
 };
 
+typedef struct CqMigrate CqMigrate;
+struct CqMigrate {
+  int iVersion;                   /* The format it leads to; 0 ends the list */
+  const char *zSql;
+};
+
 /* In the amalgamation the tables stand before all that uses them. */
 #ifndef CLAIMQ_AMALGAMATION
 extern const CqSql claimqSql\[CQ_NSTMT\];
 extern const CqSchemaObj claimqSchema\[CQ_NSCHEMA\];
+extern const CqMigrate claimqMigrate\[\];
 #endif
 
 #endif /* CLAIMQ_SQL_H */"
@@ -542,6 +558,11 @@ proc write_source {fd} {
       [expand $where $text]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
+  puts $fd "CQ_PRIV const CqMigrate claimqMigrate\[\] = {"
+  foreach {version where text} $::migrate {
+    puts $fd "  {$version,[c_text $where [expand $where $text] "    "]},"
+  }
+  puts $fd "  {0, 0}\n};"
 }
 
 # Written aside and renamed, so that a failed run leaves no half of a file; and
@@ -565,7 +586,7 @@ proc main {argv} {
     puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ... FILE.c ..."
     exit 2
   }
-  lassign {} stmt schema common cfiles blocks
+  lassign {} stmt schema common cfiles blocks ::migrate
   foreach file [lsort -unique $files] {
     switch -glob -- $file {
       *.c          {lappend cfiles $file}
