@@ -284,6 +284,58 @@ CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n);
 
 /**************************************************************************
+** Interface to core_cron.c: when a schedule is due.
+*/
+#define CQ_CRON_MINUTE   0        /* The five fields */
+#define CQ_CRON_HOUR     1
+#define CQ_CRON_MONTHDAY 2
+#define CQ_CRON_MONTH    3
+#define CQ_CRON_WEEKDAY  4
+#define CQ_CRON_NFIELD   5
+typedef struct CqCronField CqCronField;
+struct CqCronField {
+  const char *zName;              /* "day of week" */
+  const char *zNames;             /* Its values, "sunmontue..."; 0: none */
+  int iMin, iMax;                 /* What `*` stands for */
+  int iTop;                       /* Greatest number allowed: Sunday is 7, too */
+};
+CQ_PRIV const CqCronField *claimqCronField(int iField);
+
+typedef struct CqCron CqCron;     /* A schedule */
+struct CqCron {
+  i64 nEvery;                     /* A period in ms; 0: the fields decide */
+  u64 aMask[CQ_CRON_NFIELD];      /* Bit i: the field has the value i */
+  u8 bEither;                     /* One of the two day fields is enough */
+};
+#define CQ_CRON_OK     0
+#define CQ_CRON_FIELDS 1          /* Not five of them, nor a word, nor every */
+#define CQ_CRON_WORD   2          /* No such word, or something follows it */
+#define CQ_CRON_PERIOD 3          /* No number or unit, none, or too long */
+#define CQ_CRON_SYNTAX 4          /* An element of field iField is malformed, */
+#define CQ_CRON_RANGE  5          /*   has a value that the field has not, */
+#define CQ_CRON_STEP   6          /*   or a step that is no number above 0 */
+typedef struct CqCronFault CqCronFault;
+struct CqCronFault {
+  u8 eWhy;                        /* CQ_CRON_FIELDS .. CQ_CRON_STEP */
+  u8 iField;                      /* For the last three of them */
+  CqText part;                    /* What is at fault: a slice of the spec */
+};
+/* CQ_CRON_OK and *pOut, or another of them and *pFault. */
+CQ_PRIV int claimqCronParse(CqText spec, CqCron *pOut, CqCronFault *pFault);
+
+/* nOffset is local time minus UTC in minutes, -MAX..MAX. */
+#define CQ_CRON_OFFSET_MAX 1439
+/* The first time after iAfter: 1 and *piNext, or 0: never. */
+CQ_PRIV int claimqCronNext(
+  const CqCron*, int nOffset, i64 iAfter, i64 *piNext
+);
+/* How many times lie after iAfter and up to iNow; if any, *piLast is the last
+** of them. */
+CQ_PRIV i64 claimqCronDue(
+  const CqCron*, int nOffset, i64 iAfter, i64 iNow, i64 *piLast
+);
+
+/**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
 ** arguments of a claim table, and which plans are refused.
 */
