@@ -297,7 +297,7 @@ struct CqCronField {
   const char *zName;              /* "day of week" */
   const char *zNames;             /* Its values, "sunmontue..."; 0: none */
   int iMin, iMax;                 /* What `*` stands for */
-  int iTop;                       /* Greatest number allowed: Sunday is 7, too */
+  int iTop;                       /* Greatest number allowed; 7 is Sunday */
 };
 CQ_PRIV const CqCronField *claimqCronField(int iField);
 
@@ -334,6 +334,45 @@ CQ_PRIV int claimqCronNext(
 CQ_PRIV i64 claimqCronDue(
   const CqCron*, int nOffset, i64 iAfter, i64 iNow, i64 *piLast
 );
+
+/**************************************************************************
+** Interface to core_limit.c: how many claims may begin now, and when the next.
+*/
+#define CQ_RATE_MAX    10000      /* Claims in a window */
+#define CQ_LIMIT_NEVER CQ_I64_MAX /* Not unless something else happens */
+#define CQ_LIMIT_NONE   0         /* Why none may begin: one may */
+#define CQ_LIMIT_PAUSED 1         /* A limit is 0 */
+#define CQ_LIMIT_ACTIVE 2         /* So many leases are live */
+#define CQ_LIMIT_RATE   3         /* So many claims have begun */
+typedef struct CqLimit CqLimit;   /* Of a lane, or of each group in it */
+struct CqLimit {
+  i64 nActive;                    /* Live leases at a time; -1: any number */
+  i64 nRate;                      /* Claims that begin in a window; -1: any */
+  i64 nPer;                       /* Milliseconds of a window, above 0 */
+};
+typedef struct CqUse CqUse;       /* What is going on in it */
+struct CqUse {
+  i64 nLive;                      /* Live leases */
+  i64 nStart;                     /* Starts recorded: the last nRate will do */
+  i64 (*xEnd)(void*, i64 i);      /* When the i-th of the live leases ends */
+  i64 (*xStart)(void*, i64 i);    /* When the i-th last claim began */
+  void *pCtx;                     /* For both; i is 1..nLive, 1..nStart */
+};
+typedef struct CqRoom CqRoom;
+struct CqRoom {
+  i64 nRoom;                      /* So many claims may begin now */
+  i64 iNext;                      /* When one may: now, later, or NEVER */
+  u8 eWhy;                        /* CQ_LIMIT_*: NONE if nRoom>0 */
+  u8 bGroup;                      /* ... and that is a limit of the group */
+};
+CQ_PRIV void claimqLimitRoom(
+  const CqLimit*, const CqUse*, i64 nWant, i64 iNow, CqRoom*
+);
+CQ_PRIV void claimqLimitBoth(
+  const CqRoom *pLane, const CqRoom *pGroup, CqRoom*
+);
+/* 1 if an expired claim may be renewed while nLive others are live. */
+CQ_PRIV int claimqLimitSlot(const CqLimit*, i64 nLive);
 
 /**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the

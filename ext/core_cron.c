@@ -470,7 +470,7 @@ static CqMinute cqCronMinute(i64 iMs, int nOffset){
   return t;
 }
 
-/* The time at which a local minute begins: 1, or 0 if 64 bits do not hold it. */
+/* When a local minute begins: 1 and *piMs, or 0 if 64 bits do not hold it. */
 static int cqCronMs(i64 iDay, int iTime, int nOffset, i64 *piMs){
   i64 i = iDay*CQ_CRON_DAY + iTime - nOffset;
   if( i>CQ_I64_MAX/CQ_CRON_MS || i<-(CQ_I64_MAX/CQ_CRON_MS) ) return 0;

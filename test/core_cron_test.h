@@ -150,11 +150,11 @@ static void cqTestCronNames(void){
     for(j=0; j<(f==3 ? 12 : 7); j++) for(m=0; m<8; m++){
       const char *zA = f==3 ? azMonth[i] : azDay[i];
       const char *zB = f==3 ? azMonth[j] : azDay[j];
-      for(k=0; k<4; k++){
+      for(k=0; k<3; k++){
         zOne[k] = (char)(m>>k & 1 ? zA[k]-32 : zA[k]);
-        zTwo[k] = (char)(m>>(2-k) & 1 && k<3 ? zB[k]-32 : zB[k]);
+        zTwo[k] = (char)(m>>(2-k) & 1 ? zB[k]-32 : zB[k]);
       }
-      zOne[3] = 0;
+      zOne[3] = zTwo[3] = 0;
       sprintf(z, "%s-%s", zOne, zTwo);
       cqCheck(cqCronGives(f, z, cqCronWalk(f, i+(f==3), j+(f==3), 1)),
               "field %d: %s", f, z);
@@ -411,7 +411,7 @@ static void cqCronRandom(char *z){
 }
 
 /* Times up to local minute m of day i of the calendar, since its beginning:
-** aDays[i] of the days before i are due, aTime[] are the times of such a day. */
+** aDays[i] of the days before i are due, aTime[] are the times of a due day. */
 static i64 cqCalCount(
   const int *aDays, const short *aTime, int nTime, int i, int m
 ){
@@ -544,9 +544,10 @@ static void cqTestCronEdges(void){
   cqCheck(claimqCronDue(&c, 0, CQ_I64_MIN, -iTop, &i)==1 && i==-iTop, "one");
   cqCheck(claimqCronDue(&c, 0, 60000, 60000, &i)==0
        && claimqCronDue(&c, 0, 120000, 0, &i)==0
-       && claimqCronDue(&c, 0, CQ_I64_MAX, CQ_I64_MIN, &i)==0, "time goes back");
+       && claimqCronDue(&c, 0, CQ_I64_MAX, CQ_I64_MIN, &i)==0, "backwards");
   c = cqCronOf("0 0 30 2 *");
-  cqCheck(!claimqCronNext(&c, 0, 0, &i) && !claimqCronNext(&c, 0, CQ_I64_MIN, &i)
+  cqCheck(!claimqCronNext(&c, 0, 0, &i)
+       && !claimqCronNext(&c, 0, CQ_I64_MIN, &i)
        && claimqCronDue(&c, 0, CQ_I64_MIN, CQ_I64_MAX, &i)==0, "30 February");
   c = cqCronOf("0 0 29 2 *");
   cqCheck(claimqCronDue(&c, 0, 0, CQ_CYCLE_MS, &i)==97, "97 leap years");

@@ -1084,6 +1084,7 @@ static void cqTestSelection(const char *zDir){
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
 #include "core_cron_test.h"
+#include "core_limit_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1114,6 +1115,8 @@ static const CqPart aPart[] = {
   { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
       cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
       cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
+  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+      cqTestLimitExample, cqTestLimitEdges } },
 };
 
 static void cqRunPart(const CqPart *p){
