@@ -394,6 +394,11 @@ CQ_PRIV void claimqVacuumFunc(CqOp*, sqlite3_context*, int, sqlite3_value**);
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 
 /**************************************************************************
+** Interface to schedule.c: claimq_cron_next().
+*/
+CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
+
+/**************************************************************************
 ** Interface to claimq_func.c: the scalar functions.
 */
 CQ_PRIV int claimqFuncRegister(CqConn*);

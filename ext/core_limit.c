@@ -40,18 +40,13 @@
 */
 #include "claimq_core.h"
 
-/* When the i-th last claim began, or now if the clock went back since. */
-static i64 cqLimitStart(const CqUse *pUse, i64 i, i64 iNow){
-  i64 iStart = pUse->xStart(pUse->pCtx, i);
-  return iStart<iNow ? iStart : iNow;
-}
-
-/* 1 if the rate lets k claims begin now, k<=nRate. */
+/* 1 if the rate lets k claims begin now, k<=nRate.  (A start after now is in
+** the window as one at now is.) */
 static int cqLimitRateLets(
   const CqLimit *p, const CqUse *pUse, i64 k, i64 iNow
 ){
   i64 i = p->nRate - k + 1;
-  return i>pUse->nStart || cqLimitStart(pUse, i, iNow)<=iNow-p->nPer;
+  return i>pUse->nStart || pUse->xStart(pUse->pCtx, i)<=iNow-p->nPer;
 }
 
 /* How many of nWant claims the rate lets begin now. */
@@ -60,11 +55,11 @@ static i64 cqLimitRate(
 ){
   i64 nYes = 0, nNo = (nWant<p->nRate ? nWant : p->nRate) + 1;
   i64 k = 1;                      /* Mostly one is wanted, or none is let */
-  while( nNo-nYes>1 ){
+  do{
     if( cqLimitRateLets(p, pUse, k, iNow) ) nYes = k;
     else nNo = k;
     k = nYes + (nNo-nYes)/2;
-  }
+  }while( nNo-nYes>1 );
   return nYes;
 }
 
@@ -98,7 +93,8 @@ CQ_PRIV void claimqLimitRoom(
     nLet = cqLimitRate(p, pUse, nWant, iNow);
     if( nLet<pOut->nRoom ) pOut->nRoom = nLet;
     if( nLet==0 ){
-      i64 iNext = claimqAddSat(cqLimitStart(pUse, p->nRate, iNow), p->nPer);
+      i64 iStart = pUse->xStart(pUse->pCtx, p->nRate);
+      i64 iNext = claimqAddSat(iStart<iNow ? iStart : iNow, p->nPer);
       if( pOut->eWhy==CQ_LIMIT_NONE || iNext>pOut->iNext ){
         pOut->iNext = iNext;
         pOut->eWhy = CQ_LIMIT_RATE;

@@ -363,7 +363,7 @@ static void cqTestLimitEdges(void){
   CqLimit limit = { -1, 1, CQ_I64_MAX };
   CqLimMany many = { CQ_I64_MAX, 0, 0 };
   CqUse use;
-  CqRoom room;
+  CqRoom room, lane;
   int i;
   memset(&use, 0, sizeof(use));
   use.xStart = cqLimManyStart;
@@ -382,6 +382,14 @@ static void cqTestLimitEdges(void){
   claimqLimitRoom(&limit, &use, 5, CQ_I64_MAX, &room);
   cqCheck(room.nRoom==1 && room.iNext==CQ_I64_MAX && room.eWhy==0,
           "limit: the end of the longest window");
+  many.iLast = 5;
+  claimqLimitRoom(&limit, &use, 5, CQ_I64_MAX, &room);
+  lane = room;
+  lane.nRoom = 3;
+  lane.eWhy = CQ_LIMIT_NONE;
+  claimqLimitBoth(&lane, &room, &room);
+  cqCheck(room.nRoom==0 && room.eWhy==CQ_LIMIT_RATE && room.bGroup
+       && room.iNext==CQ_I64_MAX, "limit: of the group, at the end of time");
   limit.nRate = -1;
   limit.nActive = CQ_I64_MAX;
   use.nLive = CQ_I64_MAX;
