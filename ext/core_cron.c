@@ -139,8 +139,8 @@ static CqText cqCronWord(CqText *p){
   return t;
 }
 
-/* Drop the number in front: 1, or 0 if there is none.  Whatever is above a
-** million is a million: no field goes so far. */
+/* Drop the number in front: 1, or 0 if there is none (*pn is 0 then).  Whatever
+** is above a million is a million: no field goes so far. */
 static int cqCronNumber(CqText *p, int *pn){
   CqText t = cqCronDigits(p);
   int i, v = 0;
@@ -194,7 +194,8 @@ static int cqCronElement(
     }
   }
   if( cqCronEat(&t, '/') ){
-    if( !cqCronNumber(&t, &nStep) || nStep==0 ) return CQ_CRON_STEP;
+    cqCronNumber(&t, &nStep);
+    if( nStep==0 ) return CQ_CRON_STEP;         /* Also if there is none */
     bStar = 0;
   }
   if( t.n>0 ) return CQ_CRON_SYNTAX;
@@ -470,10 +471,12 @@ static CqMinute cqCronMinute(i64 iMs, int nOffset){
   return t;
 }
 
-/* When a local minute begins: 1 and *piMs, or 0 if 64 bits do not hold it. */
+/* When a local minute begins, which is not before some time that 64 bits hold:
+** 1 and *piMs, or 0 if they do not hold this one. */
 static int cqCronMs(i64 iDay, int iTime, int nOffset, i64 *piMs){
   i64 i = iDay*CQ_CRON_DAY + iTime - nOffset;
-  if( i>CQ_I64_MAX/CQ_CRON_MS || i<-(CQ_I64_MAX/CQ_CRON_MS) ) return 0;
+  assert( i>=-(CQ_I64_MAX/CQ_CRON_MS) );
+  if( i>CQ_I64_MAX/CQ_CRON_MS ) return 0;
   *piMs = i*CQ_CRON_MS;
   return 1;
 }
@@ -515,30 +518,29 @@ CQ_PRIV int claimqCronNext(
 }
 
 /*
-** The last time up to iNow at which the schedule was due: 1, or 0 if there is
-** none that 64 bits hold.
+** The last time up to iNow at which the schedule was due.  The caller knows
+** that there is one, and that 64 bits hold it.
 */
-static int cqCronLast(const CqCron *p, int nOffset, i64 iNow, i64 *piLast){
+static i64 cqCronLast(const CqCron *p, int nOffset, i64 iNow){
   CqMinute t = cqCronMinute(iNow, nOffset);
   CqMonth m;
   u64 mDay;
-  int i, iDay, iTime;
+  i64 iLast = 0;
+  int iDay, iTime;
   cqCronMonthOf(t.iDay, &m);
   mDay = cqCronDays(p, &m);
   iDay = (int)(t.iDay - m.iFirst) + 1;
   iTime = cqCronHas(mDay, iDay) ? cqCronTimeUpTo(p, t.iTime) : -1;
-  if( iTime>=0 ) return cqCronMs(t.iDay, iTime, nOffset, piLast);
-  for(i=0; i<CQ_CRON_MONTHS; i++){
-    iDay = cqCronUpTo(mDay, iDay-1);
-    if( iDay>0 ){
-      iTime = cqCronTimeUpTo(p, CQ_CRON_DAY-1);
-      return cqCronMs(m.iFirst+iDay-1, iTime, nOffset, piLast);
+  if( iTime<0 ){
+    iTime = cqCronTimeUpTo(p, CQ_CRON_DAY-1);
+    while( (iDay = cqCronUpTo(mDay, iDay-1))<0 ){
+      cqCronMonthPrevious(&m);
+      mDay = cqCronDays(p, &m);
+      iDay = 32;
     }
-    cqCronMonthPrevious(&m);
-    mDay = cqCronDays(p, &m);
-    iDay = 32;
   }
-  return 0;
+  cqCronMs(m.iFirst+iDay-1, iTime, nOffset, &iLast);
+  return iLast;
 }
 
 /* The number of days that are due, from iFrom on and before iTo. */
@@ -570,7 +572,7 @@ CQ_PRIV i64 claimqCronDue(
   const CqCron *p, int nOffset, i64 iAfter, i64 iNow, i64 *piLast
 ){
   CqMinute a, b;
-  i64 n, nDay;
+  i64 n;
   assert( nOffset>=-CQ_CRON_OFFSET_MAX && nOffset<=CQ_CRON_OFFSET_MAX );
   if( iNow<=iAfter ) return 0;
   if( p->nEvery ){
@@ -579,13 +581,12 @@ CQ_PRIV i64 claimqCronDue(
     if( nDue>0 ) *piLast = iLast*p->nEvery;
     return nDue>(u64)CQ_I64_MAX ? CQ_I64_MAX : (i64)nDue;
   }
-  if( !cqCronLast(p, nOffset, iNow, piLast) || *piLast<=iAfter ) return 0;
   a = cqCronMinute(iAfter, nOffset);
   b = cqCronMinute(iNow, nOffset);
-  nDay = cqCronTimes(p, CQ_CRON_DAY-1);
-  n = nDay*cqCronDayCount(p, a.iDay, b.iDay);
+  n = cqCronTimes(p, CQ_CRON_DAY-1)*cqCronDayCount(p, a.iDay, b.iDay);
   if( cqCronDayRun(p, a.iDay, a.iDay+1) ) n -= cqCronTimes(p, a.iTime);
   if( cqCronDayRun(p, b.iDay, b.iDay+1) ) n += cqCronTimes(p, b.iTime);
-  assert( n>0 );
+  assert( n>=0 );
+  if( n>0 ) *piLast = cqCronLast(p, nOffset, iNow);
   return n;
 }
