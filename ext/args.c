@@ -126,7 +126,7 @@ static void cqReadInt(
     return;
   }
   if( p->rc ) return;
-  if( pDef->iMin<0 ){
+  if( pDef->iMin==CQ_I64_MIN ){
     zWant = sqlite3_mprintf("an integer");
   }else if( pDef->iMax ){
     zWant = sqlite3_mprintf("an integer from %lld to %lld", pDef->iMin, iMax);

@@ -700,6 +700,11 @@ struct CqVacuum {
 };
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
+/**************************************************************************
+** Interface to schedule.c: claimq_cron_next().
+*/
+CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
+
 /* help.c: the table claimq_help. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
 

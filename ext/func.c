@@ -475,8 +475,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 2: return claimqVacuumFuncs(pnFunc);
     case 3: return claimqOriginFuncs(pnFunc);
     case 4: return claimqSchemaFuncs(pnFunc);
+    case 5: return claimqScheduleFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-5);
+  pD = claimqDiscipline(i-6);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

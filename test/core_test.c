@@ -882,11 +882,14 @@ struct CqTsv {
   char *azHead[CQ_NCELL], *azCell[CQ_NCELL];
 };
 
-/* Read a line and cut it at the tabs.  The number of cells, 0 at the end. */
+/* Read a line and cut it at the tabs.  The number of cells, 0 at the end.  A
+** line that begins with # is a comment. */
 static int cqTsvLine(CqTsv *p, char *zBuf, int nBuf, char **azOut){
   int n = 0;
   char *z = zBuf;
-  if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  do{
+    if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  }while( zBuf[0]=='#' );
   z[strcspn(z, "\r\n")] = 0;
   while( z ){
     if( n==CQ_NCELL ) cqFatal("too many columns", p->zFile);
@@ -1084,6 +1087,8 @@ static void cqTestSelection(const char *zDir){
 
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
+#include "core_cron_test.h"
+#include "core_limit_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1111,6 +1116,11 @@ static const CqPart aPart[] = {
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
+  { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
+      cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
+      cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
+  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+      cqTestLimitExample, cqTestLimitEdges } },
 };
 
 static void cqRunPart(const CqPart *p){
@@ -1130,6 +1140,7 @@ int main(int argc, char **argv){
   }
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
+  cqTestCronVectors(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);
   printf("%ld passed, %ld failed\n", nPass, nFail);
   return nFail>0;
