@@ -12,7 +12,7 @@
 // renews the lease, whatever handle() is busy with.
 
 import os from "node:os";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setTimeout as after } from "node:timers/promises";
 import {
   Worker, isMainThread, parentPort, workerData,
 } from "node:worker_threads";
@@ -23,8 +23,8 @@ class GiveBack extends Error {}   // give the job back; no attempt is used up
 // aborted when the worker ends, or has lost the job to another.
 async function handle(job, signal) {
   const [verb, seconds] = String(job.payload).split(" ");
-  if (verb === "sleep") {
-    await sleep(1000 * seconds, null, { signal }).catch(() => {
+  if (verb === "take") {
+    await after(1000 * seconds, null, { signal }).catch(() => {
       throw new GiveBack();
     });
   }
@@ -109,7 +109,7 @@ async function main() {
         console.error("too late:", error.message);
       }
     }
-    if (!jobs.length) await sleep(200);
+    if (!jobs.length) await after(200);
   }
   await beat.terminate();
   db.close();

@@ -24,7 +24,7 @@ class Job:
 def handle(job):
     """The work.  Any exception but GiveBack has the job retried later."""
     verb, _, seconds = str(job.payload).partition(" ")
-    if verb == "sleep" and job.stop.wait(float(seconds)):
+    if verb == "take" and job.stop.wait(float(seconds)):
         raise GiveBack
     if verb == "flaky" and job.attempt == 0:
         raise RuntimeError("the first attempt fails")
@@ -50,7 +50,7 @@ class Worker:
         self.database = path, extension
         self.lane, self.lease_ms = lane, int(lease_ms)
         self.owner = f"{socket.gethostname()}:{os.getpid()}"
-        self.ending = False
+        self.ending, self.over = False, threading.Event()
         self.job = None                # the job at hand
 
     def end(self, *_):
@@ -60,8 +60,7 @@ class Worker:
 
     def heartbeat(self, db):
         """A thread with a connection of its own: renew three times a lease."""
-        while True:
-            time.sleep(self.lease_ms / 3000)
+        while not self.over.wait(self.lease_ms / 3000):
             job = self.job
             try:
                 if job:
@@ -104,6 +103,7 @@ class Worker:
                 self.work(db, Job(*row))
             if not rows:
                 time.sleep(0.2)
+        self.over.set()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ var errGiveBack = errors.New("given back")
 // The context ends when the worker ends, or has lost the job to another.
 func handle(ctx context.Context, j job) error {
 	verb, seconds, _ := strings.Cut(j.payload, " ")
-	if n, err := strconv.Atoi(seconds); err == nil && verb == "sleep" {
+	if n, err := strconv.Atoi(seconds); err == nil && verb == "take" {
 		select {
 		case <-ctx.Done():
 			return errGiveBack
