@@ -2,7 +2,7 @@
 #
 #     tclsh tcl/checks.tcl BUILD CLAIMQ.SO AMALGAMATION.SO
 #
-# DESIGN decisions that a compiler does not enforce, as tests: SQL lives in
+# What ext/ARCHITECTURE.md says and a compiler does not enforce: SQL lives in
 # sql/ only, the pure files know nothing of SQLite, dependencies point one
 # way, one symbol is exported, nothing global changes, functions stay small.
 # What the text cannot tell is asked of the object files (nm, objdump,
