@@ -460,6 +460,7 @@ struct CqVerb {
   int eVerb;                      /* CQ_RENEW ... CQ_REVOKE */
   CqText claimId, token;
   u8 bByKey;                      /* revoke: the row was named, not the claim */
+  u8 bNoFast;                     /* By xVerbCheck: not in one step (aFast) */
   char *zRevoked;                 /* revoke: both as the row has them */
   i64 iHead, iFence;              /* Parsed from claimId; -1 if malformed */
   i64 iTtl;                       /* renew */

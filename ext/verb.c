@@ -301,7 +301,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
-  if( p->rc || eStmt<0 ) return 0;
+  if( p->rc || eStmt<0 || pV->bNoFast ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
   s = claimqStmt(p, eStmt);
