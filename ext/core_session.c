@@ -51,11 +51,10 @@ CQ_PRIV const char *const *claimqTakeWords(void){ return cqTakeWord; }
 /* The number of a word in its list; -1 if it is not there. */
 CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
   int i;
+  if( x.z==0 ) return -1;
   for(i=0; azWord[i]; i++){
-    CqText word;
-    word.z = azWord[i];
-    word.n = (int)strlen(azWord[i]);
-    if( claimqTextEq(x, word) ) return i;
+    size_t n = strlen(azWord[i]);
+    if( (size_t)x.n==n && memcmp(x.z, azWord[i], n)==0 ) return i;
   }
   return -1;
 }

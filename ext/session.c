@@ -34,9 +34,9 @@
 #define CQ_S_FENCE CQ_COL_SESSION_READY_fencing_token
 #define CQ_S_NCOL  (CQ_S_FENCE+1)
 
-/* All columns that are read of a batch. */
+/* The columns that are read of a batch. */
 #define CQ_S(NAME) CQ_COL_SESSION_READY_##NAME
-#define CQ_S_NREAD (CQ_S(due)+1)
+#define CQ_S_NREAD (CQ_S(last_error)+1)
 
 /**************************************************************************
 ** A batch as it was read
@@ -61,14 +61,13 @@ static const char *cqBatchUnsound(const CqBatch *pB){
     const char *zName;
   } aCol[] = {
     { CQ_S(batch_id),        SQLITE_TEXT,    0, "batch_id" },
-    { CQ_S(session_id),      SQLITE_TEXT,    0, "session_id" },
     { CQ_S(source_key),      SQLITE_TEXT,    1, "source_key" },
     { CQ_S(enqueued_at_ms),  SQLITE_INTEGER, 0, "enqueued_at_ms" },
     { CQ_S(available_at_ms), SQLITE_INTEGER, 0, "available_at_ms" },
     { CQ_S(fencing_token),   SQLITE_INTEGER, 0, "fencing_token" },
     { CQ_S(claim_id),        SQLITE_TEXT,    1, "claim_id" },
-    { CQ_S(expires_at_ms),   SQLITE_INTEGER, 1, "expires_at_ms" },
     { CQ_S(attempts),        SQLITE_INTEGER, 0, "attempts" },
+    { CQ_S(last_error),      SQLITE_TEXT,    1, "last_error" },
   };
   int i;
   for(i=0; i<CQ_ARRAYSIZE(aCol); i++){
@@ -77,7 +76,7 @@ static const char *cqBatchUnsound(const CqBatch *pB){
       return aCol[i].zName;
     }
   }
-  return sqlite3_value_int(pB->apCol[CQ_S(error_ok)]) ? 0 : "last_error";
+  return 0;
 }
 
 /*
@@ -109,21 +108,41 @@ static const char *cqBatchWords(CqOp *p, CqBatch *pB){
 }
 
 /*
+** Until when a claim that is written in the row holds it.  0 if somebody put
+** something else there: then zBad is set.
+*/
+static i64 cqBatchExpires(CqBatch *pB){
+  sqlite3_value *pVal = claimqColValue(pB->pStmt, CQ_S(expires_at_ms));
+  int eType = sqlite3_value_type(pVal);
+  if( eType!=SQLITE_INTEGER && eType!=SQLITE_NULL ) pB->zBad = "expires_at_ms";
+  return pB->zBad ? 0 : sqlite3_value_int64(pVal);
+}
+
+/*
 ** Read the row that pStmt stands on, and judge it.  1 if the stream must stop
 ** at it: it is claimable, or somebody corrupted it.
 */
 static int cqBatchRead(CqOp *p, const CqStmt *pStmt, CqBatch *pB){
+  static const u8 aiCol[] = {
+    CQ_S(enqueue_seq), CQ_S(batch_id), CQ_S(source_key), CQ_S(work_class),
+    CQ_S(delivery_policy), CQ_S(slot_policy), CQ_S(merge_key),
+    CQ_S(enqueued_at_ms), CQ_S(available_at_ms), CQ_S(fencing_token),
+    CQ_S(claim_id), CQ_S(attempts), CQ_S(last_error)
+  };
   int i;
   pB->pStmt = pStmt;
-  for(i=0; i<CQ_S_NREAD; i++) pB->apCol[i] = claimqColValue(pStmt, i);
+  pB->zBad = 0;
+  for(i=0; i<CQ_ARRAYSIZE(aiCol); i++){
+    pB->apCol[aiCol[i]] = claimqColValue(pStmt, aiCol[i]);
+  }
   pB->iSeq = sqlite3_value_int64(pB->apCol[CQ_S(enqueue_seq)]);
   pB->cand.iAvailable = sqlite3_value_int64(pB->apCol[CQ_S(available_at_ms)]);
   pB->cand.bClaimed =
       sqlite3_value_type(pB->apCol[CQ_S(claim_id)])!=SQLITE_NULL;
-  pB->cand.iExpires = sqlite3_value_int64(pB->apCol[CQ_S(expires_at_ms)]);
+  pB->cand.iExpires = pB->cand.bClaimed ? cqBatchExpires(pB) : 0;
   pB->eWhy = claimqBatchWhy(&pB->cand, claimqNow(p));
   if( pB->eWhy==CQ_WHY_CLAIMABLE ){
-    pB->zBad = cqBatchWords(p, pB);
+    if( pB->zBad==0 ) pB->zBad = cqBatchWords(p, pB);
     if( pB->zBad==0 ) pB->zBad = cqBatchUnsound(pB);
     if( pB->zBad ) pB->eWhy = CQ_WHY_UNKNOWN;
   }
@@ -311,6 +330,9 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
   CqText previous = claimqTextOrNull(p, pB->apCol[CQ_S(claim_id)]);
   i64 nAttempt = sqlite3_value_int64(pB->apCol[CQ_S(attempts)]);
   claimqCellColumns(p, pC->pRows, a, pB->pStmt, CQ_S_NCOL);
+  if( a && (pC->pRows->mSkip>>CQ_S(session_id) & 1)==0 ){
+    claimqCellText(p, pC->pRows, &a[CQ_S(session_id)], pOwn->session);
+  }
   claimqIdsAdd(p, &pC->ids, pB->iSeq);
   if( p->rc ) return;
   if( pC->ids.n==1 ){
@@ -337,14 +359,14 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
 ** when any session will do it is passed over, with a word in the error log.
 */
 static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
-  assert( pB->zBad );
+  const char *zBad = pB->zBad ? pB->zBad : "session_id";
   if( p->rc ) return;
   if( pC->aArg[CQ_SC_SESSION].t.z==0 ){
     sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "
-                "and is passed over", pB->iSeq, pB->zBad);
+                "and is passed over", pB->iSeq, zBad);
   }else{
     claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_batch has a bad %s: "
-               "repair or delete it", pB->iSeq, pB->zBad);
+               "repair or delete it", pB->iSeq, zBad);
   }
 }
 
@@ -359,8 +381,10 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC){
   CqStreams s;
   cqStreamsOpen(p, &s, any, &pOwn->passed, &pOwn->due);
   while( (pB = cqStreamsHead(p, &s))!=0 ){
-    if( pB->eWhy==CQ_WHY_CLAIMABLE ){
-      pOwn->session = claimqTextOrNull(p, pB->apCol[CQ_S(session_id)]);
+    if( pB->eWhy==CQ_WHY_CLAIMABLE
+     && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
+    ){
+      pOwn->session = claimqColText(p, pB->pStmt, CQ_S(session_id));
       sqlite3_free(pOwn->zSession);
       pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
       break;
@@ -447,8 +471,9 @@ static void cqSessionTidy(CqOp *p, CqClaim *pC){
 static void cqSessionStamp(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
   int n = pC->ids.n;
-  int eStmt = pOwn->bMove || n>CQ_STAY_MOST ? CQ_SQL_SESSION_MOVE
-            : n>1 ? CQ_SQL_SESSION_STAMP : CQ_SQL_SESSION_STAMP_ONE;
+  int bMove = pOwn->bMove || n>CQ_STAY_MOST;
+  int eStmt = n==1 ? (bMove ? CQ_SQL_SESSION_MOVE_ONE : CQ_SQL_SESSION_STAMP_ONE)
+                   : (bMove ? CQ_SQL_SESSION_MOVE : CQ_SQL_SESSION_STAMP);
   CqStmt s = claimqStmt(p, eStmt);
   assert( n>0 && n==pC->pRows->nRow );
   claimqLeaseBind(p, &s, &pC->lease);
@@ -502,10 +527,22 @@ static const CqArgDef cqEnqueueArg[] = {
 
 typedef struct CqEnqueue CqEnqueue;       /* CqPut.own */
 struct CqEnqueue {
+  CqMaker maker;                  /* First: makes the batch id */
+  CqText session;
   CqText key;                     /* The source key, z==0: none */
-  i64 iAvailable;
-  i64 iSeq;                       /* OUT: enqueue_seq */
+  i64 iNow, iAvailable;
+  char zId[CQ_BATCH_ID_SZ];       /* The batch id; empty: not made yet */
 };
+
+/*
+** The batch id of the batch with key iSeq.  Making it here, and not by
+** claimq_batch_id() in the statement, brings 4 % of an enqueue.
+*/
+static const char *cqEnqueueId(CqMaker *pMaker, i64 iSeq){
+  CqEnqueue *pE = (CqEnqueue*)pMaker;
+  claimqBatchId(pE->session, pE->key, pE->iNow, &iSeq, pE->zId);
+  return pE->zId;
+}
 
 /*
 ** The source key: a stored batch that has it is the answer, unless the key may
@@ -538,27 +575,32 @@ static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
 static void cqEnqueueCheck(CqOp *p, CqPut *pPut){
   CqEnqueue *pE = (CqEnqueue*)&pPut->own;
   CqText merge = pPut->aOpt[CQ_E_MERGE].t;
+  assert( sizeof(*pE)<=sizeof(pPut->own) );
   if( !claimqMergeKeyOk(merge) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
         "'payload_default' or 'group:LABEL', got TEXT '%.*s'",
         claimqShown(merge), merge.z);
   }
+  pE->maker.xMake = cqEnqueueId;
+  pE->session = pPut->scope;
+  pE->key = pPut->aOpt[CQ_E_SOURCE_KEY].t;
+  pE->iNow = claimqClock(p);
   pE->iAvailable = claimqDueAt(p, &pPut->aOpt[CQ_E_AT],
                                &pPut->aOpt[CQ_E_DELAY]);
-  pE->key = pPut->aOpt[CQ_E_SOURCE_KEY].t;
   pPut->zKey = claimqMalloc(p, CQ_BATCH_ID_SZ);
   if( pE->key.z ) pPut->task.xLoad = cqEnqueueLoad;
 }
 
 /*
-** Write the batch.  Its key is noted by the INSERT if it made the batch id of
-** it; else a trigger made the id.
+** Write the batch.  The INSERT makes the batch id, unless this is the first
+** batch ever, whose id a trigger makes.
 */
 static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
   CqEnqueue *pE = (CqEnqueue*)&pPut->own;
   const CqVal *aOpt = pPut->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_INSERT);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_session, pPut->scope);
+  claimqBindPointer(p, &s, CQ_SESSION_INSERT_maker, pE, CQ_MAKER_TYPE);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_session, pE->session);
   claimqBindValue(p, &s, CQ_SESSION_INSERT_payload, pPut->pPayload);
   claimqBindText(p, &s, CQ_SESSION_INSERT_source_key, pE->key);
   claimqBindText(p, &s, CQ_SESSION_INSERT_work_class, aOpt[CQ_E_WORK].t);
@@ -566,15 +608,18 @@ static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
                  aOpt[CQ_E_DELIVERY].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_slot_policy, aOpt[CQ_E_SLOT].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_merge_key, aOpt[CQ_E_MERGE].t);
-  claimqBindInt(p, &s, CQ_SESSION_INSERT_now, claimqClock(p));
+  claimqBindInt(p, &s, CQ_SESSION_INSERT_now, pE->iNow);
   claimqBindInt(p, &s, CQ_SESSION_INSERT_available, pE->iAvailable);
-  claimqBindPointer(p, &s, CQ_SESSION_INSERT_seq, &pE->iSeq, CQ_NOTE_TYPE);
+  claimqBindInt(p, &s, CQ_SESSION_INSERT_due,
+                pE->iAvailable<=pE->iNow ? -1 : pE->iAvailable);
   if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_batch left the row out");
   }
   if( p->rc ) return;
-  pE->iSeq = sqlite3_last_insert_rowid(p->db);
-  claimqBatchId(pPut->scope, pE->key, claimqClock(p), &pE->iSeq, pPut->zKey);
+  if( pE->zId[0]==0 ){
+    cqEnqueueId(&pE->maker, sqlite3_last_insert_rowid(p->db));
+  }
+  memcpy(pPut->zKey, pE->zId, CQ_BATCH_ID_SZ);
 }
 
 /**************************************************************************
@@ -640,38 +685,31 @@ static const CqArgDef cqSessionOpt[] = {
 
 typedef struct CqSessionVerb CqSessionVerb;       /* CqVerb.own */
 struct CqSessionVerb {
-  CqText session;                 /* Where the rows of the claim are: */
-  char *zSession;                 /* session, its bytes, */
-  i64 iLast, iDue;                /* last key, place in the index */
+  CqText session;                 /* Where the rows of several are: session, */
+  char *zSession;                 /* (its bytes,) */
+  i64 iLast, iDue;                /* last key, the other place than -1 */
   CqRows batch;                   /* Their batch ids, if these were given */
 };
+
+static int cqSessionIdsGiven(const CqVerb *pV){
+  return pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven;
+}
 
 /*
 ** With batch_ids the rows must be looked at.
 */
 static void cqSessionCheck(CqOp *p, CqVerb *pV){
   (void)p;
-  pV->bNoFast = pV->aOpt[CQ_SV_BATCH_IDS].bGiven;
-}
-
-/*
-** Bind what a statement of the shape SESSION_SETTLE has beside the common
-** parameters.  The statement for one step has none of it.
-*/
-static void cqSessionBind(CqOp *p, CqVerb *pV, CqStmt *pStmt){
-  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
-  if( !pV->hold.bHead ) return;
-  claimqBindText(p, pStmt, CQ_SESSION_SETTLE_session, pOwn->session);
-  claimqBindInt(p, pStmt, CQ_SESSION_SETTLE_due, pOwn->iDue);
-  claimqBindInt(p, pStmt, CQ_SESSION_SETTLE_last, pOwn->iLast);
+  pV->bNoFast = (u8)cqSessionIdsGiven(pV);
 }
 
 /*
 ** Keep a batch id of the claim, to compare it with option batch_ids.
 */
 static void cqSessionKeepId(
-  CqOp *p, CqSessionVerb *pOwn, const CqStmt *pStmt, int iCol
+  CqOp *p, CqVerb *pV, const CqStmt *pStmt, int iCol
 ){
+  CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
   CqCell *pCell = claimqRowsAdd(p, &pOwn->batch);
   if( pCell ) claimqCellColumn(p, &pOwn->batch, pCell, pStmt, iCol);
 }
@@ -681,17 +719,19 @@ static void cqSessionKeepId(
 ** have the token?
 */
 static void cqSessionCount(CqOp *p, CqVerb *pV){
-  CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
   claimqVerbBind(p, pV, &s);
-  cqSessionBind(p, pV, &s);
+  claimqBindText(p, &s, CQ_SESSION_MEMBERS_session, pOwn->session);
+  claimqBindInt(p, &s, CQ_SESSION_MEMBERS_due, pOwn->iDue);
+  claimqBindInt(p, &s, CQ_SESSION_MEMBERS_last, pOwn->iLast);
   pV->hold.nRow = pV->hold.nToken = 0;
   while( claimqStep(p, &s) ){
     pV->hold.nRow++;
     pV->hold.nToken += claimqTextEq(pV->token,
-        claimqColText(p, &s, CQ_COL_SESSION_SETTLE_lease_token));
-    if( pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven ){
-      cqSessionKeepId(p, pOwn, &s, CQ_COL_SESSION_SETTLE_batch_id);
+        claimqColText(p, &s, CQ_COL_SESSION_MEMBERS_lease_token));
+    if( cqSessionIdsGiven(pV) ){
+      cqSessionKeepId(p, pV, &s, CQ_COL_SESSION_MEMBERS_batch_id);
     }
   }
   claimqStmtDone(p, &s);
@@ -705,20 +745,20 @@ static void cqSessionCount(CqOp *p, CqVerb *pV){
 static void cqSessionMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
   CqHold *pHold = &pV->hold;
-  int bIds = pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven;
   int bLook = pV->eVerb==CQ_RELEASE || pV->eVerb==CQ_REVOKE
-           || pV->eVerb==CQ_GUARD || bIds || pHold->nToken==0;
+           || pV->eVerb==CQ_GUARD || cqSessionIdsGiven(pV)
+           || pHold->nToken==0;
   assert( sizeof(*pOwn)<=sizeof(pV->own) );
   if( pHold->nRow==0 ) return;
   claimqRowsInit(&pOwn->batch, 1);
-  pOwn->session = claimqColText(p, pHead, CQ_COL_SESSION_HOLD_session_id);
-  pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
   if( pHold->nSize<=1 ){
-    pOwn->iLast = pV->iHead;
-    pOwn->iDue = claimqColInt(pHead, CQ_COL_SESSION_HOLD_due);
-    if( bIds ) cqSessionKeepId(p, pOwn, pHead, CQ_COL_SESSION_HOLD_batch_id);
+    if( cqSessionIdsGiven(pV) ){
+      cqSessionKeepId(p, pV, pHead, CQ_COL_SESSION_HOLD_batch_id);
+    }
     return;
   }
+  pOwn->session = claimqColText(p, pHead, CQ_COL_SESSION_HOLD_session_id);
+  pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
   pOwn->iLast = claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_last);
   pOwn->iDue = claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms);
   if( bLook ) cqSessionCount(p, pV);
@@ -753,37 +793,69 @@ static void cqSessionCheckIds(CqOp *p, const CqVerb *pV){
 }
 
 /*
-** What is usual will do, but for reject, which writes letters.
+** What is usual will do for a claim of one row, but for reject, which writes
+** twice.  A claim of several is settled by cqSessionSettle().
 */
 static void cqSessionDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   (void)pHead;
   if( pV->eVerb==CQ_GUARD ) return;
-  if( pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven ) cqSessionCheckIds(p, pV);
-  if( pV->eVerb!=CQ_REJECT ){
-    pV->task.eNeed = pV->hold.nSize>1 ? CQ_NEED_UNDO : CQ_NEED_ONE;
+  if( cqSessionIdsGiven(pV) ) cqSessionCheckIds(p, pV);
+  if( pV->eVerb==CQ_REJECT ) return;
+  pV->task.eNeed = CQ_NEED_ONE;
+  if( pV->hold.nSize>1 ){
+    pV->task.eNeed = CQ_NEED_UNDO;
+    pV->eStmt = -1;
   }
 }
 
 /*
-** Run one statement of a verb; it must find all rows of the claim.
+** Run a statement for the rows in place iDue.  Returns how many it found.
 */
-static void cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt){
+static i64 cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt, i64 iDue){
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
   CqStmt s = claimqStmt(p, eStmt);
-  CqText none = {0, 0};
   claimqVerbBind(p, pV, &s);
-  cqSessionBind(p, pV, &s);
-  if( claimqExec(p, &s)!=pV->nExpect && p->rc==SQLITE_OK ){
+  if( pV->hold.nSize>1 ){
+    claimqBindText(p, &s, CQ_SESSION_SETTLE_session, pOwn->session);
+    claimqBindInt(p, &s, CQ_SESSION_SETTLE_due, iDue);
+    claimqBindInt(p, &s, CQ_SESSION_SETTLE_last, pOwn->iLast);
+  }
+  return claimqExec(p, &s);
+}
+
+/*
+** All rows of the claim must have been found.
+*/
+static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n){
+  CqText none = {0, 0};
+  if( p->rc==SQLITE_OK && n!=pV->nExpect ){
     claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->claimId, none);
   }
 }
 
 /*
-** reject: from the queue to the dead letters.
+** Settle a claim of several rows, or reject one.  reject writes dead letters
+** first, and then deletes as complete does.
 */
-static void cqSessionReject(CqOp *p, CqVerb *pV){
-  assert( pV->eVerb==CQ_REJECT );
-  cqSessionWrite(p, pV, CQ_SQL_SESSION_LETTERS);
-  cqSessionWrite(p, pV, CQ_SQL_SESSION_DELETE);
+static void cqSessionSettle(CqOp *p, CqVerb *pV){
+  static const int aSeveral[CQ_NVERB] = CQ_VERBS(CQ_SQL_SESSION_RENEW,
+      CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_RELEASE, CQ_SQL_SESSION_RETRY,
+      CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_REVOKE);
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
+  int bOne = pV->hold.nSize<=1;
+  i64 n;
+  if( pV->eVerb==CQ_REJECT ){
+    n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_LETTER
+                                   : CQ_SQL_SESSION_LETTERS, pOwn->iDue);
+    cqSessionAll(p, pV, n);
+  }
+  assert( !bOne || pV->eVerb==CQ_REJECT );
+  n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_COMPLETE_ONE
+                                 : aSeveral[pV->eVerb], -1);
+  if( n<pV->nExpect && !bOne ){
+    n += cqSessionWrite(p, pV, aSeveral[pV->eVerb], pOwn->iDue);
+  }
+  cqSessionAll(p, pV, n);
 }
 
 static void cqSessionVerbDone(CqVerb *pV){
@@ -823,16 +895,15 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),
     .eHold = CQ_SQL_SESSION_HOLD,
-    .aSettle = CQ_VERBS(CQ_SQL_SESSION_RENEW, CQ_SQL_SESSION_DELETE,
-        CQ_SQL_SESSION_RELEASE, CQ_SQL_SESSION_RETRY, -1,
-        CQ_SQL_SESSION_REVOKE),
+    .aSettle = CQ_VERBS(CQ_SQL_SESSION_RENEW_ONE,
+        CQ_SQL_SESSION_COMPLETE_ONE, CQ_SQL_SESSION_RELEASE_ONE,
+        CQ_SQL_SESSION_RETRY_ONE, -1, CQ_SQL_SESSION_REVOKE_ONE),
     .aFast = CQ_VERBS(CQ_SQL_SESSION_RENEW_FAST,
-        CQ_SQL_SESSION_COMPLETE_FAST, -1, -1, -1, -1),
+        CQ_SQL_SESSION_COMPLETE_ONE, -1, -1, -1, -1),
     .xVerbCheck = cqSessionCheck,
     .xMembers = cqSessionMembers,
     .xDecide = cqSessionDecide,
-    .xBind = cqSessionBind,
-    .xSettle = cqSessionReject,
+    .xSettle = cqSessionSettle,
     .xVerbDone = cqSessionVerbDone,
     .eCancel = CQ_T_TEXT, .xCancel = cqSessionCancel,
     .pPut = &aFunc[0],

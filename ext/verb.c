@@ -276,7 +276,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
   CqText none = {0, 0};
   CqStmt s;
   i64 n;
-  if( pV->pD->xSettle && pTask->eNeed==CQ_NEED_MANY ){
+  if( pV->pD->xSettle && (pTask->eNeed==CQ_NEED_MANY || pV->eStmt<0) ){
     pV->pD->xSettle(p, pV);
     return;
   }

@@ -1,25 +1,22 @@
 -- session.sql: the statements of ext/session.c.
 --
--- The statements of the verbs are alike: what they have beside the common
--- parameters, and the columns of the one that reads.
+-- The statements that settle a claim of several rows are alike.  Beside the
+-- common parameters they have these:
 --
--- shape: SESSION_SETTLE (session due last) lease_token batch_id
+-- shape: SESSION_SETTLE (session due last)
 
 --------------------------------------------------------------------------
 -- Candidates
 
 -- fragment: SESSION_ROW_A
--- What is read of a batch, up to the payload; the rest is SESSION_ROW_B.
-enqueue_seq, batch_id, session_id, source_key, work_class, delivery_policy,
-slot_policy, merge_key
+-- What is read of a batch: its key and batch id, its session, this, its
+-- payload, and SESSION_ROW_B.  Up to fencing_token that are the columns of the
+-- claim table, in their order.  A session that was asked for is not read again.
+source_key, work_class, delivery_policy, slot_policy, merge_key
 
 -- fragment: SESSION_ROW_B
--- Up to fencing_token these are the columns of the claim table, in their order.
--- error_ok is 0 if somebody put something into last_error that the table does
--- not allow: the row could not be written back.
 enqueued_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms,
-fencing_token, claim_id, expires_at_ms, attempts,
-last_error IS NULL OR typeof(last_error)='text' AS error_ok, due
+fencing_token, claim_id, expires_at_ms, attempts, last_error, due
 
 -- fragment: SESSION_NOW
 -- Claimable at :now.  The same rule as claimqBatchWhy().
@@ -31,8 +28,8 @@ AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
 -- are not claimable come without their payload, which may be long.  waited: is
 -- there a row that waited and has become due?  (Such rows stand behind the
 -- ready ones in the same range: if it is empty, there is nothing at all.)
-SELECT {{SESSION_ROW_A}}, iif({{SESSION_NOW}}, payload, NULL) AS payload,
-  {{SESSION_ROW_B}}, EXISTS(
+SELECT enqueue_seq, batch_id, NULL AS session_id, {{SESSION_ROW_A}},
+  iif({{SESSION_NOW}}, payload, NULL) AS payload, {{SESSION_ROW_B}}, EXISTS(
     SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
     WHERE session_id=:session AND due BETWEEN 0 AND :now) AS waited
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
@@ -43,7 +40,8 @@ ORDER BY due, enqueue_seq
 -- The same for all sessions, to find the session of the head: that needs no
 -- payload.  The table is in the right order, and usually its first row will do;
 -- with the setting any_session there is an index.
-SELECT {{SESSION_ROW_A}}, NULL AS payload, {{SESSION_ROW_B}}, 1 AS waited
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
 WHERE due=-1
 ORDER BY enqueue_seq
@@ -63,7 +61,8 @@ ORDER BY enqueue_seq
 
 -- name: SESSION_BY_SEQ like SESSION_READY
 -- A row of SESSION_DUE.
-SELECT {{SESSION_ROW_A}}, payload, {{SESSION_ROW_B}}
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
+  {{SESSION_ROW_B}}
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
 --------------------------------------------------------------------------
@@ -89,6 +88,12 @@ WHERE session_id=:session AND due=-1 AND enqueue_seq BETWEEN :head AND :last
 
 -- name: SESSION_STAMP_ONE like SESSION_STAMP
 UPDATE {{S}}.claimq_batch SET {{SESSION_STAMP_SET}}
+WHERE enqueue_seq=:head AND {{SESSION_NOW}}
+
+-- name: SESSION_MOVE_ONE like SESSION_STAMP
+-- A row that waited.  (By the list of one key it would take a fifth longer to
+-- claim and retry it.)
+UPDATE {{S}}.claimq_batch SET {{SESSION_MOVE_SET}}
 WHERE enqueue_seq=:head AND {{SESSION_NOW}}
 
 -- name: SESSION_MOVE like SESSION_STAMP
@@ -128,22 +133,18 @@ AND typeof(expires_at_ms) IN ('integer','null')
 
 -- name: SESSION_INSERT
 -- AUTOINCREMENT will give the row the key after the last one that
--- sqlite_sequence remembers.  So the batch id is known before the row is
--- written, and the trigger that would write the row again has nothing to do.
--- It does have something to do for the first row ever, and if somebody changed
--- the key of a row to a greater one.  (Not OR FAIL, which would save a statement
--- journal: it holds for what the user's own triggers do, too, and when one of
--- these fails the row would stay.)
+-- sqlite_sequence remembers.  So the batch id can be made of that key before
+-- the row is written, and the trigger that would write the row again has
+-- nothing to do, but for the first row ever.  (Not OR FAIL, which would save a
+-- statement journal: it holds for what the user's own triggers do, too, and
+-- when one of these fails the row would stay.)
 INSERT INTO {{S}}.claimq_batch(batch_id, session_id, payload, source_key,
   work_class, delivery_policy, slot_policy, merge_key, enqueued_at_ms,
   available_at_ms, due)
-VALUES((
-    SELECT claimq_batch_id(:session, :source_key, :now,
-                           claimq_note(:seq, seq+1))
-    FROM {{S}}.sqlite_sequence WHERE name='claimq_batch'
-      AND seq>=(SELECT ifnull(max(enqueue_seq),0) FROM {{S}}.claimq_batch)),
+VALUES((SELECT claimq_note(:maker, seq+1)
+          FROM {{S}}.sqlite_sequence WHERE name='claimq_batch'),
   :session, :payload, :source_key, :work_class, :delivery_policy, :slot_policy,
-  :merge_key, :now, :available, iif(:available<=:now, -1, :available))
+  :merge_key, :now, :available, :due)
 
 -- name: SESSION_BY_KEY
 SELECT batch_id FROM {{S}}.claimq_batch
@@ -162,80 +163,107 @@ WHERE enqueue_seq=:seq AND batch_id=:batch_id
 --------------------------------------------------------------------------
 -- The verbs
 --
--- They write to all rows of a claim: those of its session from the first to
--- the last, in the two places where they can be (-1 and :due), that have its
--- claim id and its token.
+-- A claim of one row, by its key.  (It could be settled as a claim of several
+-- is, but then SQLite collects the rows first: by key a retry takes half the
+-- time.)
+
+-- fragment: SESSION_ONE
+enqueue_seq=:head AND claim_id=:claim AND lease_token=:token AND claim_size=1
+
+-- A claim of several: the rows of its session from the first to the last that
+-- have its claim id and its token.  They stand in two places, so these run once
+-- with :due -1 and then, if some are still missing, with the time when the
+-- claim expires.
 
 -- fragment: SESSION_OF
 INDEXED BY claimq_batch_by_session
 
--- fragment: SESSION_OF_CLAIM
-session_id=:session AND due IN (-1,:due)
-AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
-
--- fragment: SESSION_OF_LEASE
-{{SESSION_OF_CLAIM}} AND lease_token=:token
+-- fragment: SESSION_SEVERAL
+session_id=:session AND due=:due AND enqueue_seq BETWEEN :head AND :last
+AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
 SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
-  max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms, due
+  max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 
--- name: SESSION_MEMBERS like SESSION_SETTLE
--- Also rows of the claim that have another token.
-SELECT lease_token, batch_id
-FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_OF_CLAIM}}
+-- name: SESSION_MEMBERS
+-- The rows of a claim in both places, also with another token.
+SELECT lease_token, batch_id FROM {{S}}.claimq_batch {{SESSION_OF}}
+WHERE session_id=:session AND due IN (-1,:due)
+  AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
+
+-- name: SESSION_COMPLETE_ONE
+DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
+
+-- name: SESSION_COMPLETE like SESSION_SETTLE
+DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
+
+-- name: SESSION_RENEW_FAST
+-- Of a row that need not be moved.
+UPDATE {{S}}.claimq_batch SET expires_at_ms=:until
+WHERE {{SESSION_ONE}} AND due<0
+
+-- fragment: SESSION_RENEW_SET
+expires_at_ms=:until, due=iif(due<0, due, :until)
+
+-- name: SESSION_RENEW_ONE
+UPDATE {{S}}.claimq_batch SET {{SESSION_RENEW_SET}} WHERE {{SESSION_ONE}}
 
 -- name: SESSION_RENEW like SESSION_SETTLE
-UPDATE {{S}}.claimq_batch {{SESSION_OF}}
-SET expires_at_ms=:until, due=iif(due<0, due, :until)
-WHERE {{SESSION_OF_LEASE}}
-
--- name: SESSION_DELETE like SESSION_SETTLE
-DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_OF_LEASE}}
+UPDATE {{S}}.claimq_batch {{SESSION_OF}} SET {{SESSION_RENEW_SET}}
+WHERE {{SESSION_SEVERAL}}
 
 -- fragment: SESSION_BACK_SET
 -- No claim holds the row; it is due at :until, or at once.
 {{CLAIM_NONE}}, claim_size=NULL, claim_last=NULL,
 available_at_ms=ifnull(:until, available_at_ms), due=ifnull(:until, -1)
 
+-- fragment: SESSION_RELEASE_SET
+-- As if never claimed.
+{{SESSION_BACK_SET}}, attempts=max(0, attempts-1)
+
+-- name: SESSION_RELEASE_ONE
+UPDATE {{S}}.claimq_batch SET {{SESSION_RELEASE_SET}} WHERE {{SESSION_ONE}}
+
 -- name: SESSION_RELEASE like SESSION_SETTLE
--- Given back, as if never claimed.
-UPDATE {{S}}.claimq_batch {{SESSION_OF}}
-SET {{SESSION_BACK_SET}}, attempts=max(0, attempts-1)
-WHERE {{SESSION_OF_LEASE}}
+UPDATE {{S}}.claimq_batch {{SESSION_OF}} SET {{SESSION_RELEASE_SET}}
+WHERE {{SESSION_SEVERAL}}
+
+-- name: SESSION_RETRY_ONE
+UPDATE {{S}}.claimq_batch SET {{SESSION_BACK_SET}}, last_error=:reason
+WHERE {{SESSION_ONE}}
 
 -- name: SESSION_RETRY like SESSION_SETTLE
 UPDATE {{S}}.claimq_batch {{SESSION_OF}}
-SET {{SESSION_BACK_SET}}, last_error=:reason
-WHERE {{SESSION_OF_LEASE}}
+SET {{SESSION_BACK_SET}}, last_error=:reason WHERE {{SESSION_SEVERAL}}
+
+-- name: SESSION_REVOKE_ONE
+-- As if the claim had expired, and somebody had displaced it.
+UPDATE {{S}}.claimq_batch SET {{SESSION_BACK_SET}} WHERE {{SESSION_ONE}}
 
 -- name: SESSION_REVOKE like SESSION_SETTLE
--- As if the claim had expired, and somebody had displaced it.
-UPDATE {{S}}.claimq_batch {{SESSION_OF}}
-SET {{SESSION_BACK_SET}}
-WHERE {{SESSION_OF_LEASE}}
+UPDATE {{S}}.claimq_batch {{SESSION_OF}} SET {{SESSION_BACK_SET}}
+WHERE {{SESSION_SEVERAL}}
+
+-- name: SESSION_LETTER
+-- reject: the dead letter of a row, which is deleted next.
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
+SELECT {{SESSION_LETTER_ROW}}
+FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
 
 -- name: SESSION_LETTERS like SESSION_SETTLE
--- reject: dead letters of the rows, which are deleted next.
+-- The same for a claim of several, in the order of the rows.
 INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
-SELECT 'session', session_id, batch_id, payload, NULL, enqueued_at_ms, :now,
-  :reason, NULL, attempts,
-  claimq_origin('source_key', source_key, 'work_class', work_class,
-    'delivery_policy', delivery_policy, 'slot_policy', slot_policy,
-    'merge_key', merge_key)
-FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_OF_LEASE}}
+SELECT {{SESSION_LETTER_ROW}}
+FROM {{S}}.claimq_batch {{SESSION_OF}}
+WHERE session_id=:session AND due IN (-1,:due)
+  AND enqueue_seq BETWEEN :head AND :last
+  AND claim_id=:claim AND lease_token=:token
 ORDER BY enqueue_seq
 
--- In one step, for a claim of one row that is there.  (A row that waits has to
--- be moved when its lease is renewed: that is left to SESSION_RENEW.)
-
--- fragment: SESSION_ONE
-enqueue_seq=:head AND claim_id=:claim AND lease_token=:token AND claim_size=1
-
--- name: SESSION_COMPLETE_FAST
-DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
-
--- name: SESSION_RENEW_FAST
-UPDATE {{S}}.claimq_batch SET expires_at_ms=:until
-WHERE {{SESSION_ONE}} AND due<0
+-- fragment: SESSION_LETTER_ROW
+'session', session_id, batch_id, payload, NULL, enqueued_at_ms, :now, :reason,
+NULL, attempts, claimq_origin('source_key', source_key,
+  'work_class', work_class, 'delivery_policy', delivery_policy,
+  'slot_policy', slot_policy, 'merge_key', merge_key)
