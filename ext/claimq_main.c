@@ -17,6 +17,7 @@ SQLITE_EXTENSION_INIT1
 ** The disciplines.  Another one is another line here.
 */
 #define CQ_DISCIPLINES(X) \
+  X(Session) \
   X(Contest) \
   X(Letter)
 

@@ -71,7 +71,7 @@ CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
 -- order of enqueue_seq.
 
 CREATE TABLE {{S}}.claimq_batch(
-  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(enqueue_seq>0),
   batch_id        TEXT,                 -- filled by trigger
   session_id      TEXT NOT NULL,
   source_key      TEXT,                 -- unique in the session; NULL: none
@@ -102,7 +102,6 @@ CREATE TABLE {{S}}.claimq_batch(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,
-  rejected_at_ms  INTEGER,              -- set for a moment by claimq_reject()
   payload         ANY                   -- last: it may be long
 ) STRICT;
 
@@ -114,15 +113,16 @@ CREATE UNIQUE INDEX {{S}}.claimq_batch_by_key
 -- in the right order.
 CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 
+-- But a claim of any session that reads the table looks at all rows in front
+-- of the first ready one, also at those that wait.  This index spares it that;
+-- it is written with every row.
+-- option: any_session
+CREATE INDEX {{S}}.claimq_batch_by_ready ON claimq_batch(due) WHERE due=-1;
+
 -- No index leads from a claim to its rows.  The claim id names the first, which
 -- knows the last; those between are in the same session, and either among the
 -- ready ones or where the claim's expiry puts them.  So the due of a claimed
 -- row is -1 or expires_at_ms, even if its available_at_ms is later.
-
--- Two more indexes would be written with every row and are rarely read.  So
--- they are made when they are first missed (see sql/session.sql):
--- claimq_batch_by_ready by a claim of any session that had to look past many
--- rows, claimq_batch_by_id by claimq_cancel() of a batch of many.
 
 -- Rows of a plain INSERT.  The work is done by the trigger of a view, because
 -- a trigger costs what its body would need, also when it has nothing to do:
@@ -155,20 +155,6 @@ WHEN new.due>=0 AND new.due IS old.due AND new.claim_id IS NULL
 BEGIN
   UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
-END;
-
--- claimq_reject(): from the queue to the dead letters in one statement.
-CREATE TRIGGER {{S}}.claimq_batch_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_batch WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
-      failed_at_ms, reason, attempts, origin)
-  VALUES('session', new.session_id, new.batch_id, new.payload,
-      new.enqueued_at_ms, new.rejected_at_ms, new.last_error, new.attempts,
-      claimq_origin('source_key', new.source_key, 'work_class', new.work_class,
-        'delivery_policy', new.delivery_policy,
-        'slot_policy', new.slot_policy, 'merge_key', new.merge_key));
-  DELETE FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq;
 END;
 
 --------------------------------------------------------------------------
