@@ -93,7 +93,10 @@ static int cqSelectHead(const CqSelect *p, const CqCand *pCand){
       || pCand->eDelivery==CQ_DELIVER_EARLIEST;
 }
 
-/* 1 if the candidate joins the claim that p->head began. */
+/*
+** 1 if the candidate joins the claim that p->head began.  No merge key is like
+** none.
+*/
 static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
   return pCand->eWork==CQ_WORK_TURN
       && pCand->eSlot==CQ_SLOT_JOIN

@@ -158,9 +158,16 @@ struct CqStreams {
   u8 bReady, bDue;                /* The stream stands on a row, */
   CqBatch readyBatch, dueBatch;   /* this one */
   u8 bFound;                      /* A claimable one was met */
-  CqIds *pPassed;                 /* Ready rows before that are not claimable */
-  CqIds *pDue;                    /* Rows of the due stream */
+  CqIds *pPassed;                 /* OUT: ready rows before it that are not */
+  CqIds *pDue;                    /* OUT: rows of the due stream */
 };
+
+/*
+** List a row for upkeep, which moves so many at most.
+*/
+static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
+  if( pIds && pIds->n<CQ_DUE_MOST ) claimqIdsAdd(p, pIds, iSeq);
+}
 
 /*
 ** Go on with the ready stream.  bRow: its statement stands on a row that was
@@ -174,9 +181,7 @@ static void cqStreamsReady(CqOp *p, CqStreams *pS, int bRow){
       pS->bFound |= pS->readyBatch.eWhy==CQ_WHY_CLAIMABLE;
       return;
     }
-    if( !pS->bFound && pS->pPassed->n<CQ_DUE_MOST ){
-      claimqIdsAdd(p, pS->pPassed, pS->readyBatch.iSeq);
-    }
+    if( !pS->bFound ) cqStreamsList(p, pS->pPassed, pS->readyBatch.iSeq);
     bRow = claimqStep(p, &pS->ready);
   }
 }
@@ -188,13 +193,14 @@ static void cqStreamsDue(CqOp *p, CqStreams *pS){
   pS->bDue = (u8)claimqStep(p, &pS->due);
   if( pS->bDue ){
     pS->dueBatch.iSeq = claimqColInt(&pS->due, CQ_COL_SESSION_DUE_enqueue_seq);
-    claimqIdsAdd(p, pS->pDue, pS->dueBatch.iSeq);
+    cqStreamsList(p, pS->pDue, pS->dueBatch.iSeq);
   }
 }
 
 /*
 ** Open the streams of a session; of all sessions if session.z==0.  What is met
-** on the way is added to the two lists.  The caller closes, also after errors.
+** on the way is added to the two lists, unless these are 0.  The caller closes,
+** also after errors.
 */
 static void cqStreamsOpen(
   CqOp *p, CqStreams *pS, CqText session, CqIds *pPassed, CqIds *pDue
@@ -259,10 +265,10 @@ static void cqStreamsNext(CqOp *p, CqStreams *pS, const CqBatch *pHead){
 }
 
 /*
-** Are the due rows many?  If so list as many of them as one claim may move.
+** Something is claimed: go on listing due rows, for upkeep.
 */
-static void cqStreamsCount(CqOp *p, CqStreams *pS){
-  while( pS->bDue && pS->pDue->n<CQ_DUE_MOST ) cqStreamsDue(p, pS);
+static void cqStreamsRest(CqOp *p, CqStreams *pS){
+  while( pS->pDue && pS->bDue && pS->pDue->n<CQ_DUE_MOST ) cqStreamsDue(p, pS);
 }
 
 /**************************************************************************
@@ -272,16 +278,13 @@ typedef struct CqSession CqSession;       /* CqClaim.own */
 struct CqSession {
   CqText session;                 /* As given, or zSession */
   char *zSession;                 /* Any session: the one that was chosen */
+  u8 bAny;                        /* No session was given */
   int eBoundary, eTake;
   u8 bMove;                       /* The rows leave their place in the index */
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */
 };
 
-/* Arguments of claimq(...), in this order. */
-#define CQ_SC_SESSION  0
-#define CQ_SC_BOUNDARY 5
-#define CQ_SC_TAKE     6
 #define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_NULL, \
   .zDoc = "which session; NULL: any" }
 #define CQ_ARG_BATCHES { CQ_ARG(INT, "max_batches"), .iDefault = 32, \
@@ -290,11 +293,17 @@ struct CqSession {
   .xWords = claimqBoundaryWords, .zDoc = "where the session's turn stands" }
 #define CQ_ARG_TAKE { CQ_ARG(WORD, "take"), .xWords = claimqTakeWords, \
   .zDoc = "turn work, a command, or whichever comes first" }
+
+/* Arguments of claimq(...). */
+#define CQ_SC_SESSION  0
+#define CQ_SC_BOUNDARY 5
+#define CQ_SC_TAKE     6
 static const CqArgDef cqSessionArg[] = {
   CQ_ARG_SESSION, CQ_ARG_OWNER, CQ_ARG_TTL, CQ_ARG_BATCHES, CQ_ARG_INCARNATION,
   CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
 };
-/* And of claimq_peek(...). */
+
+/* Arguments of claimq_peek(...). */
 #define CQ_PC_SESSION  0
 #define CQ_PC_BOUNDARY 2
 #define CQ_PC_TAKE     3
@@ -302,20 +311,24 @@ static const CqArgDef cqPeekArg[] = {
   CQ_ARG_SESSION, CQ_ARG_BATCHES, CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
 };
 
-static void cqSessionArgs(CqOp *p, CqClaim *pC){
+/*
+** Keep the arguments that the two tables have in different places.
+*/
+static void cqSessionKeep(CqClaim *pC, int iSession, int iBoundary, int iTake){
   CqSession *pOwn = (CqSession*)&pC->own;
-  assert( sizeof(CqSession)<=sizeof(pC->own) );
+  assert( sizeof(*pOwn)<=sizeof(pC->own) );
+  pOwn->session = pC->aArg[iSession].t;
+  pOwn->bAny = pOwn->session.z==0;
+  pOwn->eBoundary = (int)pC->aArg[iBoundary].i;
+  pOwn->eTake = (int)pC->aArg[iTake].i;
+}
+static void cqSessionArgs(CqOp *p, CqClaim *pC){
   (void)p;
-  pOwn->session = pC->aArg[CQ_SC_SESSION].t;
-  pOwn->eBoundary = (int)pC->aArg[CQ_SC_BOUNDARY].i;
-  pOwn->eTake = (int)pC->aArg[CQ_SC_TAKE].i;
+  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE);
 }
 static void cqPeekArgs(CqOp *p, CqClaim *pC){
-  CqSession *pOwn = (CqSession*)&pC->own;
   (void)p;
-  pOwn->session = pC->aArg[CQ_PC_SESSION].t;
-  pOwn->eBoundary = (int)pC->aArg[CQ_PC_BOUNDARY].i;
-  pOwn->eTake = (int)pC->aArg[CQ_PC_TAKE].i;
+  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE);
 }
 
 /*
@@ -361,7 +374,7 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
 static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
   const char *zBad = pB->zBad ? pB->zBad : "session_id";
   if( p->rc ) return;
-  if( pC->aArg[CQ_SC_SESSION].t.z==0 ){
+  if( ((const CqSession*)&pC->own)->bAny ){
     sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "
                 "and is passed over", pB->iSeq, zBad);
   }else{
@@ -376,10 +389,12 @@ static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
 */
 static int cqSessionChoose(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
   CqText any = {0, 0};
   const CqBatch *pB;
   CqStreams s;
-  cqStreamsOpen(p, &s, any, &pOwn->passed, &pOwn->due);
+  cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
   while( (pB = cqStreamsHead(p, &s))!=0 ){
     if( pB->eWhy==CQ_WHY_CLAIMABLE
      && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
@@ -387,12 +402,12 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC){
       pOwn->session = claimqColText(p, pB->pStmt, CQ_S(session_id));
       sqlite3_free(pOwn->zSession);
       pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
+      cqStreamsRest(p, &s);
       break;
     }
     cqSessionBad(p, pC, pB);
     cqStreamsNext(p, &s, pB);
   }
-  if( pC->pDef->bWrites ) cqStreamsCount(p, &s);
   cqStreamsClose(p, &s);
   return p->rc==SQLITE_OK && pB!=0;
 }
@@ -417,27 +432,25 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 }
 
 /*
-** Load and decide.  What a claim of any session met is known from its choice:
+** Load and decide.  What a claim of any session met is listed by its choice:
 ** what it then meets in the session was met there.
 */
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
-  int bAny = pC->aArg[CQ_SC_SESSION].t.z==0;
-  CqIds aOther[2];
+  int bList = pC->pDef->bWrites && !pOwn->bAny;
   CqStreams s;
-  if( bAny && !cqSessionChoose(p, pC) ) return;
-  memset(aOther, 0, sizeof(aOther));
+  pOwn->passed.n = pOwn->due.n = 0;
+  pOwn->bMove = 0;
+  if( pOwn->bAny && !cqSessionChoose(p, pC) ) return;
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
-  cqStreamsOpen(p, &s, pOwn->session, bAny ? &aOther[0] : &pOwn->passed,
-                bAny ? &aOther[1] : &pOwn->due);
+  cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
+                bList ? &pOwn->due : 0);
   cqSessionSelect(p, pC, &s);
-  if( pC->pDef->bWrites && pC->ids.n ){
-    if( !bAny ) cqStreamsCount(p, &s);
+  if( pC->ids.n ) cqStreamsRest(p, &s);
+  cqStreamsClose(p, &s);
+  if( pC->pDef->bWrites ){
     claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW);
   }
-  cqStreamsClose(p, &s);
-  claimqIdsClear(&aOther[0]);
-  claimqIdsClear(&aOther[1]);
 }
 
 /*
@@ -472,8 +485,8 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
   int n = pC->ids.n;
   int bMove = pOwn->bMove || n>CQ_STAY_MOST;
-  int eStmt = n==1 ? (bMove ? CQ_SQL_SESSION_MOVE_ONE : CQ_SQL_SESSION_STAMP_ONE)
-                   : (bMove ? CQ_SQL_SESSION_MOVE : CQ_SQL_SESSION_STAMP);
+  int eStmt = bMove ? (n>1 ? CQ_SQL_SESSION_MOVE : CQ_SQL_SESSION_MOVE_ONE)
+                    : (n>1 ? CQ_SQL_SESSION_STAMP : CQ_SQL_SESSION_STAMP_ONE);
   CqStmt s = claimqStmt(p, eStmt);
   assert( n>0 && n==pC->pRows->nRow );
   claimqLeaseBind(p, &s, &pC->lease);

@@ -152,7 +152,8 @@ WHERE session_id=:session AND source_key=:source_key
 
 -- name: SESSION_BY_BATCH_ID
 -- Newest first: it is mostly young batches that are cancelled.
-SELECT enqueue_seq, claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held
+SELECT enqueue_seq,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held
 FROM {{S}}.claimq_batch WHERE batch_id=:batch_id ORDER BY enqueue_seq DESC
 
 -- name: SESSION_CANCEL
