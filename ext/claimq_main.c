@@ -19,6 +19,7 @@ SQLITE_EXTENSION_INIT1
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   switch( i ){
     case 0: return claimqContestDiscipline();
+    case 1: return claimqLaneDiscipline();
   }
   return 0;
 }
