@@ -259,7 +259,7 @@ CQ_PRIV const char *const *claimqWhyWords(void);
 CQ_PRIV int claimqRowWhy(i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow);
 
 /**************************************************************************
-** Interface to core_lane.c: order and backoff of jobs.
+** Interface to core_lane.c: order, reasons and backoff of jobs.
 */
 typedef struct CqJobKey CqJobKey;
 struct CqJobKey {
@@ -267,6 +267,17 @@ struct CqJobKey {
 };
 /* <0 if a goes before b: priority descending, created, id. */
 CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
+
+typedef struct CqJobState CqJobState;     /* What decides about a job */
+struct CqJobState {
+  i64 iAvailable;
+  u8 bActive;                     /* Claimed, by a live claim or an expired */
+  u8 bAuto;                       /* An expired one is claimable again */
+  i64 iExpires;
+  i64 nReclaim, nMaxReclaim;
+};
+CQ_PRIV int claimqJobWhy(const CqJobState*, i64 iNow);    /* CQ_WHY_* */
+
 /* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 

@@ -18,6 +18,7 @@ SQLITE_EXTENSION_INIT1
 */
 #define CQ_DISCIPLINES(X) \
   X(Session) \
+  X(Lane) \
   X(Contest) \
   X(Letter)
 
