@@ -18,7 +18,8 @@ SQLITE_EXTENSION_INIT1
 */
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   switch( i ){
-    case 0: return claimqContestDiscipline();
+    case 0: return claimqOutboxDiscipline();
+    case 1: return claimqContestDiscipline();
   }
   return 0;
 }

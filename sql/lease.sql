@@ -31,3 +31,8 @@ claimed_at_ms=NULL, expires_at_ms=NULL
 -- fragment: FENCE
 -- The fencing token after this one.
 fencing_token+(fencing_token<9223372036854775807)
+
+-- fragment: LETTER_INTO
+-- A new dead letter; what follows gives these columns.
+INSERT INTO {{S}}.claimq_letter(source, scope, ref, payload, payload_type,
+  created_at_ms, failed_at_ms, reason, error_class, attempts, origin)

@@ -168,7 +168,7 @@ END;
 -- it has).
 
 CREATE TABLE {{S}}.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT,
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
@@ -189,10 +189,6 @@ CREATE TABLE {{S}}.claimq_partition(
   claimed_at_ms    INTEGER,
   expires_at_ms    INTEGER,
   vacuumed_seq     INTEGER NOT NULL DEFAULT 0,
-  rejected_at_ms   INTEGER,             -- these four are set for a moment when
-  reject_after     INTEGER,             -- messages become dead letters: all up
-  reject_reason    TEXT,                -- to the cursor after this one, with
-  reject_list      TEXT,                -- this reason; or those of a JSON list
   promoted         INTEGER NOT NULL DEFAULT 0,
   due              INTEGER AS (
     CASE WHEN promoted OR (claim_id IS NULL AND available_at_ms=0)
@@ -281,38 +277,6 @@ BEGIN
     SELECT created_at_ms FROM claimq_message
     WHERE queue_name=new.queue_name AND partition=new.partition
       AND seq=new.last_seq)
-  WHERE partition_id=new.partition_id;
-END;
-
--- claimq_reject(), and claimq_complete() with 'rejected': the cursor moves and
--- dead letters are written in one statement.
-CREATE TRIGGER {{S}}.claimq_partition_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_partition WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms, new.reject_reason,
-      old.attempts, claimq_origin('queue_name', new.queue_name,
-        'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>new.reject_after AND m.seq<=new.processed_seq
-  ORDER BY m.seq;
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms,
-      claimq_reject_reason(new.reject_list, m.seq), old.attempts,
-      claimq_origin('queue_name', new.queue_name, 'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE new.reject_list IS NOT NULL
-    AND m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>old.processed_seq AND m.seq<=new.processed_seq
-    AND claimq_reject_reason(new.reject_list, m.seq) IS NOT NULL
-  ORDER BY m.seq;
-  UPDATE claimq_partition SET rejected_at_ms=NULL, reject_after=NULL,
-    reject_reason=NULL, reject_list=NULL
   WHERE partition_id=new.partition_id;
 END;
 
@@ -653,6 +617,7 @@ CREATE TABLE {{S}}.claimq_letter(
   created_at_ms   INTEGER NOT NULL,
   failed_at_ms    INTEGER NOT NULL,
   reason          TEXT,
+  error_class     TEXT,
   attempts        INTEGER NOT NULL DEFAULT 0,
   status          TEXT NOT NULL DEFAULT 'pending'
                   CHECK(status='pending' OR status='reprocessing'
