@@ -70,10 +70,16 @@ struct CqOp {
   char *zErr;                     /* Message, by sqlite3_malloc; may be 0 */
   i64 iNow;                       /* The call's one reading of the clock */
   u8 bNow;                        /* iNow is set */
+  u8 bClock;                      /* ... by the clock, and nobody asked yet
+                                  ** whether the database allows that */
   u8 bWrite;                      /* It may write: take the lock before main
                                   ** is read inside the user's transaction */
   u8 bFilter;                     /* Called from xFilter of a claim table */
+  u8 bOwnTxn;                     /* The transaction is the operation's own */
   u8 bWrote;                      /* A task has written something */
+  u8 bSettings;                   /* mSettings was read */
+  u8 mSettings;                   /* CQ_SET_*: the database's settings */
+  struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
 /* The CODEs of error messages: ext/README.md, "Errors". */
@@ -106,7 +112,9 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
-CQ_PRIV i64 claimqNow(CqOp*);     /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqClock(CqOp*);   /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqNow(CqOp*);     /* ... if the database allows that */
+CQ_PRIV void claimqFailClock(CqOp*);      /* clock_required */
 
 CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 /* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
@@ -133,6 +141,8 @@ struct CqArgDef {
   u8 mFlag;                       /* CQ_A_* */
   u8 mVerb;                       /* Options of verbs: 1<<CQ_RENEW ... */
   u8 eRole;                       /* CQ_ROLE_*: what the engine does with it */
+  u8 bDefault;                    /* INT: 0 is a default, not "not given" */
+  u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
   i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
@@ -149,6 +159,8 @@ struct CqArgDef {
 #define CQ_ROLE_INCARNATION 3
 #define CQ_ROLE_TTL         4
 #define CQ_ROLE_MAX         5     /* At most so many rows; LIMIT lowers it */
+#define CQ_ROLE_REQUEST     6     /* It sets op.pReq */
+#define CQ_ROLE_SCOPE       7     /* What a request of a claim is about */
 
 /* How a definition begins:  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN } */
 #define CQ_ARG(TYPE, NAME) .zName = NAME, .eType = CQ_T_##TYPE
@@ -162,6 +174,9 @@ struct CqArgDef {
   .eRole = CQ_ROLE_INCARNATION, .zDoc = "which run of the owner" }
 #define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
   .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
+
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+  .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
   u8 bGiven;                      /* Given, and not NULL */
@@ -270,6 +285,7 @@ CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
 /* A common parameter (CQ_P_*), if the statement has it. */
 CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
 CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
+CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
@@ -284,10 +300,44 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 /**************************************************************************
 ** Interface to schema.c: claimq_init(), and what is wrong when SQL fails.
 */
-CQ_PRIV void claimqSchemaInit(CqOp*);
+/* Settings of the database, a bit each in the row settings of claimq_meta. */
+#define CQ_SET_ANY_SESSION 0x01
+#define CQ_SET_SERIAL      0x02
+#define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
+CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+/* Before main is read by an operation that will write, inside the user's
+** transaction: take the lock, because later it could not be waited for. */
+CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
+
+/**************************************************************************
+** Interface to request.c: calls that can be repeated.
+*/
+typedef struct CqRequest CqRequest;
+struct CqRequest {
+  CqText request;                 /* As given */
+  const char *zFunc;              /* What it is for */
+  char *zScope;
+  int nScope;
+  CqText owner;
+  u8 bReplay;                     /* It was made before: this is the answer */
+  u8 bText;                       /* The answer is a text */
+  char *zAnswer;
+  int nAnswer;
+  i64 iAnswer;
+};
+CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
+CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
+                              CqText owner);
+/* The same for a function; an xFunc that reads its options itself calls it. */
+CQ_PRIV void claimqRequestCall(CqOp*, const CqCall*);
+CQ_PRIV int claimqRequestFind(CqOp*);
+CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
+CQ_PRIV void claimqRequestKeep(CqOp*);
+CQ_PRIV void claimqRequestEnd(CqOp*);
 
 /**************************************************************************
 ** Interface to txn.c: taking the lock, all or nothing.
@@ -308,10 +358,18 @@ struct CqTask {
   /* Forget what was loaded: xLoad will be called again.  May be 0; is never
   ** called for claim tables, whose statement starts over instead. */
   void (*xForget)(CqTask*);
+  /* The answer, for a request: claimqRequestAnswer().  Called when all is
+  ** written, and so must need no memory of its own.  Tasks of functions have
+  ** it; a claim has it, and is remembered only if it took something. */
+  void (*xAnswer)(CqOp*, CqTask*);
+  /* Instead of xLoad, if the request was made before; 0: nothing to do, the
+  ** answer is in op.pReq. */
+  void (*xReplay)(CqOp*, CqTask*);
   const char *zWhat;              /* For messages: "claimq_vacuum()" */
   u8 eNeed;                       /* CQ_NEED_*, by xLoad */
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
+  u8 bKeep;                       /* The answer is to be remembered */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -356,6 +414,12 @@ CQ_PRIV void claimqLeaseMake(
 CQ_PRIV void claimqLeaseCells(
   CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
 );
+/* The same from a row that a claim holds already, whose columns claim_id,
+** lease_token, owner_id, incarnation_id, claimed_at_ms, expires_at_ms stand
+** together from iCol on. */
+CQ_PRIV void claimqLeaseKept(
+  CqOp*, CqRows*, CqCell *a, const CqStmt*, int iCol, i64 iFence, i64 nAttempt
+);
 /* Bind :head :claim :token :owner :incarnation :now :expires, those that the
 ** statement has. */
 CQ_PRIV void claimqLeaseBind(CqOp*, CqStmt*, const CqLease*);
@@ -389,6 +453,7 @@ struct CqClaim {
   CqText owner, incarnation;
   i64 iTtl;
   i64 nMax;                       /* At most so many rows */
+  u8 bTime;                       /* The table looks at the time */
   CqLease lease;                  /* Of the claim; of the last, if several */
   CqIds ids;                      /* Keys of the rows taken, in order */
   CqRows *pRows;                  /* The same rows, for the caller */
@@ -529,6 +594,9 @@ struct CqDiscipline {
   /* New work: the function that puts it (0: there is none), whose arguments
   ** are the scope and the payload, and whose options are the work's. */
   const CqFuncDef *pPut;
+  /* Work comes back from a dead letter: make the put's scope of the letter's,
+  ** and add to the options what they do not say.  May be 0. */
+  void (*xPutBack)(CqOp*, CqPut*, CqVal *aOpt, CqText payloadType);
   /* Check scope and options; set task.xLoad if something must be looked up
   ** before the work can be written. */
   void (*xPutCheck)(CqOp*, CqPut*);
@@ -543,11 +611,6 @@ struct CqDiscipline {
 };
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
-CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /**************************************************************************
 ** Interface to func.c: the scalar functions.
@@ -584,6 +647,8 @@ struct CqCall {
   CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
+/* The i-th list of functions, 0 past the last. */
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 /**************************************************************************
 ** The engine: claim.c, verb.c, put.c, vacuum.c.  Each runs what all
 ** disciplines do the same way, and calls the discipline for the rest.
@@ -605,6 +670,11 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 CQ_PRIV int claimqVerbHold(CqOp*, CqVerb*, CqStmt *pHead);
 /* Bind :head :claim :token :now :until :reason, those the statement has. */
 CQ_PRIV void claimqVerbBind(CqOp*, const CqVerb*, CqStmt*);
+
+CQ_PRIV int claimqIsVerb(const CqFuncDef*);
+/* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
+** past the last. */
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
 
 /* put.c */
 CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
@@ -631,9 +701,19 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
+** Interface to schedule.c: claimq_cron_next().
+*/
+CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
+
+/* help.c: the table claimq_help. */
+CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+
+/**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
+/* The i-th list of tables, 0 past the last. */
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
 /* CREATE VIRTUAL TABLE temp.* for all claim tables that are not there.  Never
 ** an error: 1 if all of them are there afterwards. */
 CQ_PRIV int claimqVtabAttach(CqConn*);

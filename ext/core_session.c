@@ -90,6 +90,7 @@ static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
   return pCand->eWork==CQ_WORK_TURN
       && pCand->eSlot==CQ_SLOT_JOIN
       && pCand->eDelivery==p->head.eDelivery
+      && pCand->merge.z!=0
       && claimqTextEq(pCand->merge, p->head.merge);
 }
 

@@ -155,12 +155,38 @@ static i64 cqClock(sqlite3 *db){
   return iJulian<0 ? 0 : iJulian;
 }
 
-CQ_PRIV i64 claimqNow(CqOp *p){
+/*
+** The time of the call: as given by now_ms, else read from the clock, once.
+** Whether the database lets its callers use the clock is not looked at: that is
+** for a statement that does it itself, by {{NOW}} of sql/lease.sql.
+*/
+CQ_PRIV i64 claimqClock(CqOp *p){
   if( !p->bNow ){
     p->iNow = cqClock(p->db);
-    p->bNow = 1;
+    p->bNow = p->bClock = 1;
   }
   return p->iNow;
+}
+
+/*
+** The same, and raises clock_required where the database wants the time to be
+** given.  That reads the settings: to be called where main may be read.
+*/
+CQ_PRIV i64 claimqNow(CqOp *p){
+  claimqClock(p);
+  if( p->bClock && p->rc==SQLITE_OK ){
+    p->bClock = 0;
+    if( claimqSettings(p) & CQ_SET_CLOCK ) claimqFailClock(p);
+  }
+  return p->iNow;
+}
+
+/*
+** Raise clock_required.
+*/
+CQ_PRIV void claimqFailClock(CqOp *p){
+  claimqFail(p, CQ_CLOCK_REQUIRED, "this database takes the time from its "
+      "callers, as claimq_init('clock','explicit') has it: give now_ms");
 }
 
 CQ_PRIV CqText claimqStr(const char *z){

@@ -38,7 +38,8 @@
 #define CQ_SCOPE_SZ (CQ_QUEUE_NAME_MAX+32)
 
 #define CQ_ARG_QUEUE { CQ_ARG(TEXT, "queue"), .mFlag = CQ_A_REQUIRED, \
-  .iMax = CQ_QUEUE_NAME_MAX, .zDoc = "the name of the queue" }
+  .iMax = CQ_QUEUE_NAME_MAX, .eRole = CQ_ROLE_SCOPE, \
+  .zDoc = "the name of the queue" }
 
 /**************************************************************************
 ** Queues
@@ -104,6 +105,9 @@ static const CqArgDef cqQueueArg[] = {
   { CQ_ARG(INT, "partitions"), .mFlag = CQ_A_REQUIRED, .iMin = 1,
     .iMax = CQ_PARTITION_MAX, .zDoc = "how many can be worked on at a time" },
 };
+static const CqArgDef cqQueueOpt[] = {
+  CQ_ARG_REQUEST,
+};
 
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
@@ -124,11 +128,17 @@ static void cqQueueApply(CqOp *p, CqTask *pTask){
   claimqExec(p, &s);
 }
 
+static void cqQueueAnswer(CqOp *p, CqTask *pTask){
+  CqText none = {0, 0};
+  claimqRequestAnswer(p, none, ((CqRegister*)pTask)->nPartition);
+}
+
 static void cqQueueFunc(CqOp *p, CqCall *pCall){
   CqRegister r;
   memset(&r, 0, sizeof(r));
   r.task.xLoad = cqQueueLoad;
   r.task.xApply = cqQueueApply;
+  r.task.xAnswer = cqQueueAnswer;
   r.task.zWhat = "claimq_queue()";
   r.queue = pCall->aArg[0].t;
   r.nPartition = pCall->aArg[1].i;
@@ -155,6 +165,7 @@ static const CqArgDef cqPublishOpt[] = {
   { CQ_ARG(TEXT, "payload_type"), .zDefault = "application/json",
     .iMax = CQ_PAYLOAD_TYPE_MAX, .zDoc = "what the payload is, for readers" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqPublish CqPublish;
@@ -175,8 +186,10 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
   CqVal v;
   int eType;
   if( p->rc || !pOpt->bGiven ) return;
-  eType = sqlite3_value_type(pOpt->pVal);
-  if( eType==SQLITE_INTEGER || eType==SQLITE_FLOAT ){
+  eType = pOpt->pVal ? sqlite3_value_type(pOpt->pVal) : SQLITE_NULL;
+  if( eType==SQLITE_NULL ){
+    pOwn->key = pOpt->t;          /* From a letter that somebody edited */
+  }else if( eType==SQLITE_INTEGER || eType==SQLITE_FLOAT ){
     claimqRead(p, &number, pOpt->pVal, &v);
     pOwn->key.n = claimqI64Text(v.i, pOwn->zKey);
     pOwn->key.z = pOwn->zKey;
@@ -187,6 +200,20 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
   if( pPut->aOpt[CQ_PUB_PARTITION].bGiven ){
     claimqFail(p, CQ_BAD_ARGUMENT, "give partition or key, not both");
   }
+}
+
+/*
+** xPutBack: the scope of a letter is QUEUE/PARTITION.  The partition is among
+** the options; the payload's type is the letter's.
+*/
+static void cqPublishBack(
+  CqOp *p, CqPut *pPut, CqVal *aOpt, CqText payloadType
+){
+  int n = pPut->scope.n;
+  if( p->rc ) return;
+  while( n>0 && pPut->scope.z[n-1]!='/' ) n--;
+  if( n>0 ) pPut->scope.n = n-1;
+  if( payloadType.z ) aOpt[CQ_PUB_TYPE].t = payloadType;
 }
 
 /*
@@ -230,7 +257,7 @@ static void cqPublishWrite(CqOp *p, CqPut *pPut){
   claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
   claimqBindValue(p, &s, CQ_OUTBOX_PUBLISH_payload, pPut->pPayload);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
-  claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_now, claimqNow(p));
+  claimqBindNow(p, &s);
   claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->iKey, CQ_NOTE_TYPE);
   if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
@@ -257,6 +284,7 @@ static const CqArgDef cqOutboxArg[] = {
   { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1,
     .zDoc = "only this partition; any if not given" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqOutboxClaim CqOutboxClaim;
@@ -777,7 +805,8 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .nOpt = CQ_ARRAYSIZE(cqPublishOpt), .xFunc = claimqPutRun },
     { .zName = "claimq_queue", .zDoc = "register a queue",
       .eKind = CQ_F_WRITE, .nMin = 2, .aArg = cqQueueArg,
-      .nArg = CQ_ARRAYSIZE(cqQueueArg), .xFunc = cqQueueFunc },
+      .nArg = CQ_ARRAYSIZE(cqQueueArg), .aOpt = cqQueueOpt,
+      .nOpt = CQ_ARRAYSIZE(cqQueueOpt), .xFunc = cqQueueFunc },
   };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",
@@ -794,6 +823,7 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
     .xSettle = cqOutboxSettle,
     .xVerbDone = cqOutboxVerbDone,
     .pPut = &aFunc[0],
+    .xPutBack = cqPublishBack,
     .xPutCheck = cqPublishCheck,
     .xPutWrite = cqPublishWrite,
     .xVacuumAny = cqOutboxVacuumAny,

@@ -65,6 +65,7 @@ FROM {{S}}.claimq_partition WHERE partition_id=:head
 -- name: OUTBOX_RENEW
 UPDATE {{S}}.claimq_partition SET expires_at_ms=:until, promoted=0
 WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: OUTBOX_SETTLE
 -- The claim ends.  last_error becomes :error, unless :keep.
@@ -117,7 +118,7 @@ INSERT INTO {{S}}.claimq_message(queue_name, partition, seq, payload,
   payload_type, created_at_ms)
 VALUES(:queue, :partition, claimq_note(:seq, (
   SELECT last_seq+1 FROM {{S}}.claimq_partition
-  WHERE queue_name=:queue AND partition=:partition)), :payload, :type, :now)
+  WHERE queue_name=:queue AND partition=:partition)), :payload, :type, {{NOW}})
 
 -- name: VACUUM_PARTITION
 -- A partition with processed messages that can go, and the first that is there.

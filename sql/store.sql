@@ -21,6 +21,20 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
 -- name: META_VERSION
 SELECT value FROM {{S}}.claimq_meta WHERE name='schema_version'
 
+-- name: META_SETTINGS
+-- The settings of claimq_init(), a bit for each.
+SELECT value FROM {{S}}.claimq_meta WHERE name='settings'
+
+-- name: META_SET
+UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
+
+-- name: META_MIGRATED
+UPDATE {{S}}.claimq_meta SET value=:version WHERE name='schema_version'
+
 -- name: SCHEMA_HAS
 -- One row if there is an object of this name.
 SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name
+
+-- name: SCHEMA_DROP
+-- %s: the type of an object, and its name.
+DROP %s {{S}}.%s

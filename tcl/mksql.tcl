@@ -20,7 +20,8 @@
 #     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
-# any file and in other fragments; {{S}} is the schema that all tables are in.
+# any file and in other fragments, also with words that take the places of $1
+# and $2 in it: {{OLDEST session}}.  {{S}} is the schema that all tables are in.
 #
 # Statements that stand in for each other share their names:
 #
@@ -55,8 +56,22 @@
 #
 # schema.sql is different: it holds the statements that create the database
 # format, which users will read with .schema.  Each becomes a row {type, name,
-# sql} of claimqSchema[] in the order of the file, with its text as written
-# (comments between statements are left out, those inside stay).
+# option, sql} of claimqSchema[] in the order of the file, with its text as
+# written (comments between statements are left out, those inside stay).  The
+# line
+#
+#     -- option: any_session serial
+#
+# before a statement says that it is for databases with one of these settings
+# of claimq_init() only; without that line a statement is for all.  Another file
+# may bring such statements, too, in blocks that begin with the line
+#
+#     -- schema:
+#
+# What brings the tables of format N-1 to format N stands in migrate.sql, one
+# statement to a block, in the order in which they run:
+#
+#     -- migrate: N
 #
 # How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
@@ -111,10 +126,13 @@ proc squeeze {pieces} {
 proc expand {where text {outer {}}} {
   global fragment schema_name
   set text [string map [list "{{S}}" $schema_name] $text]
-  while {[regexp {\{\{(\w+)\}\}} $text all name]} {
+  while {[regexp {\{\{(\w+)((?: \w+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
     if {$name in $outer} {fail $where "fragment $name uses itself"}
-    set value [expand $where [lindex $fragment($name) 1] [concat $outer $name]]
+    lassign $words one two
+    set value [string map [list {$1} $one {$2} $two] \
+      [lindex $fragment($name) 1]]
+    set value [expand $where $value [concat $outer $name]]
     set text [string map [list $all $value] $text]
   }
   return $text
@@ -129,21 +147,22 @@ source [file join [file dirname [info script]] files.tcl]
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
 # TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
+  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
   lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
     if {[regexp {^--\s*common:(.*)$} $text -> names]} {
       lappend ::common {*}$names
-    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> name list]} {
-      set ::kind($name) $list
+    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> what list]} {
+      set ::kind($what) $list
     } elseif {[regexp {^--\s*shape:\s*(\w+)\s*\(([^)]*)\)(.*)$} $text -> \
-        name list columns]} {
-      set ::shape($name) [list $file:$line $list $columns]
+        what list columns]} {
+      set ::shape($what) [list $file:$line $list $columns]
     } elseif {[regexp $marker $text -> newkind newname newlike]} {
       add_block $kind $file $start $name $body $like
-      lassign [list $newkind $newname $line "" $newlike] kind name start body like
-      if {![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
+      lassign [list $newkind $newname $line "" $newlike] \
+        kind name start body like
+      if {$kind in {name fragment} && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
     } elseif {$kind ne ""} {
@@ -159,6 +178,14 @@ proc add_block {kind file line name body like} {
   global stmt fragment seen root
   if {$kind eq ""} return
   set where $file:$line
+  if {$kind eq "schema"} {
+    read_schema $file $body [expr {$line+1}]
+    return
+  }
+  if {$kind eq "migrate"} {
+    lappend ::migrate $name $where [squeeze [scan_sql $file $body $line]]
+    return
+  }
   if {[info exists seen($name)]} {
     fail $where "$kind $name again, first at $seen($name)"
   }
@@ -173,14 +200,16 @@ proc add_block {kind file line name body like} {
   }
 }
 
-# A schema file, into the global schema (list of TYPE NAME WHERE SQL).  A
-# trigger has semicolons inside; it ends with "; END ;" as sqlite3_complete()
-# sees it.
-proc read_schema {file} {
+# The statements of a schema, into the global schema (list of TYPE NAME OPTION
+# WHERE SQL).  A trigger has semicolons inside; it ends with "; END ;" as
+# sqlite3_complete() sees it.
+proc read_schema {file body line} {
   set sql ""
   set words {}
-  foreach {kind text line} [scan_sql $file [read_file $file] 1] {
+  set option ""
+  foreach {kind text line} [scan_sql $file $body $line] {
     if {$sql eq ""} {
+      regexp {^--\s*option:\s*(.*?)\s*$} $text -> option
       if {$kind in {space comment}} continue
       set start $line
     }
@@ -188,9 +217,10 @@ proc read_schema {file} {
     if {$kind in {space comment}} continue
     lappend words $text
     if {$text eq ";" && [schema_complete $words]} {
-      add_schema $file:$start $words [string trimright $sql ";"]
+      add_schema $file:$start $words [string trimright $sql ";"] $option
       set sql ""
       set words {}
+      set option ""
     }
   }
   if {$sql ne ""} {fail $file:$start "statement without an end"}
@@ -202,7 +232,7 @@ proc schema_complete {words} {
   return [regexp -nocase { ; END ;$} $text]
 }
 
-proc add_schema {where words sql} {
+proc add_schema {where words sql option} {
   global schema seen
   set head [join [lrange $words 0 12]]
   set rx {^CREATE (?:UNIQUE )?(TABLE|INDEX|TRIGGER|VIEW) }
@@ -219,7 +249,8 @@ proc add_schema {where words sql} {
   } else {
     fail $where "neither CREATE nor INSERT: [lrange $words 0 3]"
   }
-  lappend schema [string tolower $type] $name $where [string trimright $sql]
+  lappend schema [string tolower $type] $name $option $where \
+    [string trimright $sql]
 }
 
 #--------------------------------------------------------------------------
@@ -442,7 +473,8 @@ proc write_header {fd} {
   puts $fd "  CQ_NCOMMON\n} CqCommon;\n"
   foreach k [lsort [array names ::kind]] {
     puts $fd "/* The first columns of all statements *_$k. */\nenum {"
-    puts $fd "  [join [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}] ",\n  "]\n};\n"
+    set names [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}]
+    puts $fd "  [join $names ",\n  "]\n};\n"
   }
   puts $fd "/* Parameters and columns of each statement. */"
   foreach {name where text} [concat [shapes] $stmt] {
@@ -450,7 +482,7 @@ proc write_header {fd} {
   }
   puts $fd "\n/* The schema that all tables are in. */"
   puts $fd "#define CQ_SCHEMA \"$schema_name\"\n"
-  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/4}]\n"
+  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/5}]\n"
   puts $fd "typedef struct CqSql CqSql;
 struct CqSql {
   const char *zName;              /* As in sql/, e.g. SESSION_HELD */
@@ -463,6 +495,13 @@ typedef struct CqSchemaObj CqSchemaObj;
 struct CqSchemaObj {
   const char *zType;              /* table index trigger view insert */
   const char *zName;              /* For insert, the table's name */
+  const char *zOption;            /* Settings it is for; empty: all databases */
+  const char *zSql;
+};
+
+typedef struct CqMigrate CqMigrate;
+struct CqMigrate {
+  int iVersion;                   /* The format it leads to; 0 ends the list */
   const char *zSql;
 };
 
@@ -470,6 +509,7 @@ struct CqSchemaObj {
 #ifndef CLAIMQ_AMALGAMATION
 extern const CqSql claimqSql\[CQ_NSTMT\];
 extern const CqSchemaObj claimqSchema\[CQ_NSCHEMA\];
+extern const CqMigrate claimqMigrate\[\];
 #endif
 
 #endif /* CLAIMQ_SQL_H */"
@@ -513,10 +553,16 @@ proc write_source {fd} {
   }
   write_table $fd CqSql claimqSql CQ_NSTMT $rows
   set rows {}
-  foreach {type name where text} $schema {
-    lappend rows "\"$type\", \"$name\"" $where [expand $where $text]
+  foreach {type name option where text} $schema {
+    lappend rows "\"$type\", \"$name\", \"$option\"" $where \
+      [expand $where $text]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
+  puts $fd "CQ_PRIV const CqMigrate claimqMigrate\[\] = {"
+  foreach {version where text} $::migrate {
+    puts $fd "  {$version,[c_text $where [expand $where $text] "    "]},"
+  }
+  puts $fd "  {0, 0}\n};"
 }
 
 # Written aside and renamed, so that a failed run leaves no half of a file; and
@@ -540,14 +586,15 @@ proc main {argv} {
     puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ... FILE.c ..."
     exit 2
   }
-  lassign {} stmt schema common cfiles
+  lassign {} stmt schema common cfiles blocks ::migrate
   foreach file [lsort -unique $files] {
     switch -glob -- $file {
       *.c          {lappend cfiles $file}
-      */schema.sql {read_schema $file}
-      default      {read_blocks $file}
+      */schema.sql {read_schema $file [read_file $file] 1}
+      default      {lappend blocks $file}
     }
   }
+  foreach file $blocks {read_blocks $file}
   foreach {what list} [list statement $stmt schema $schema] {
     if {$list eq ""} {fail $outdir "no $what in [join $files]"}
   }

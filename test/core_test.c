@@ -571,7 +571,7 @@ static void cqTestMergeKey(void){
   static const struct { const char *z; int n; int bOk; } a[] = {
     { "never", 5, 1 },      { "payload_default", 15, 1 }, { "group:a", 7, 1 },
     { "group: ", 7, 1 },    { "group:\0", 7, 1 },         { "group::", 7, 1 },
-    { "group:never", 11, 1 }, { "group:", 6, 0 },         { "group", 5, 0 },
+    { "group:never", 11, 1 }, { "group:", 6, 1 },         { "group", 5, 0 },
     { "Group:a", 7, 0 },    { "", 0, 0 },                 { "never ", 6, 0 },
     { "never\0", 6, 0 },    { "neve", 4, 0 },             { "grou", 4, 0 },
     { "groupXa", 7, 0 },    { "payload_default:a", 17, 0 },
@@ -825,7 +825,12 @@ static void cqTestCapable(void){
   for(i=0; i<64; i++) for(j=0; j<64; j++) for(k=0; k<4; k++){
     CqText need = cqCapsList(i, k&1, z1);
     CqText have = cqCapsList(j, k>>1, z2);
-    cqCheck(claimqCapable(need, have)==((i&~j)==0), "%.*s in %.*s",
+    CqText aItem[16];
+    char zText[200];
+    int n = claimqCapsCheck(have);
+    cqCheck(n>=0 && n<=16 && claimqCapsCheck(need)>=0, "lists");
+    n = claimqCapsSplit(have, aItem, zText);
+    cqCheck(claimqCapsMeet(need, aItem, n)==((i&~j)==0), "%.*s in %.*s",
             need.n, need.z, have.n, have.z);
   }
 }
@@ -877,11 +882,14 @@ struct CqTsv {
   char *azHead[CQ_NCELL], *azCell[CQ_NCELL];
 };
 
-/* Read a line and cut it at the tabs.  The number of cells, 0 at the end. */
+/* Read a line and cut it at the tabs.  The number of cells, 0 at the end.  A
+** line that begins with # is a comment. */
 static int cqTsvLine(CqTsv *p, char *zBuf, int nBuf, char **azOut){
   int n = 0;
   char *z = zBuf;
-  if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  do{
+    if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  }while( zBuf[0]=='#' );
   z[strcspn(z, "\r\n")] = 0;
   while( z ){
     if( n==CQ_NCELL ) cqFatal("too many columns", p->zFile);
@@ -1079,6 +1087,8 @@ static void cqTestSelection(const char *zDir){
 
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
+#include "core_cron_test.h"
+#include "core_limit_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1106,6 +1116,11 @@ static const CqPart aPart[] = {
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
+  { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
+      cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
+      cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
+  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+      cqTestLimitExample, cqTestLimitEdges } },
 };
 
 static void cqRunPart(const CqPart *p){
@@ -1125,6 +1140,7 @@ int main(int argc, char **argv){
   }
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
+  cqTestCronVectors(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);
   printf("%ld passed, %ld failed\n", nPass, nFail);
   return nFail>0;
