@@ -705,6 +705,11 @@ CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 
+/**************************************************************************
+** Interface to restore.c: claimq_restored().
+*/
+CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
+
 /* help.c: the table claimq_help. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
 

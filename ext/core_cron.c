@@ -471,8 +471,8 @@ static CqMinute cqCronMinute(i64 iMs, int nOffset){
   return t;
 }
 
-/* When a local minute begins, which is not before some time that 64 bits hold:
-** 1 and *piMs, or 0 if they do not hold this one. */
+/* When a local minute begins: 1 and *piMs, or 0 if that is 2^63 or later.  All
+** callers come from a time that 64 bits hold: it is never too early. */
 static int cqCronMs(i64 iDay, int iTime, int nOffset, i64 *piMs){
   i64 i = iDay*CQ_CRON_DAY + iTime - nOffset;
   assert( i>=-(CQ_I64_MAX/CQ_CRON_MS) );

@@ -476,8 +476,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 3: return claimqOriginFuncs(pnFunc);
     case 4: return claimqSchemaFuncs(pnFunc);
     case 5: return claimqScheduleFuncs(pnFunc);
+    case 6: return claimqRestoreFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-6);
+  pD = claimqDiscipline(i-7);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

@@ -545,6 +545,9 @@ static void cqTestCronEdges(void){
   cqCheck(claimqCronDue(&c, 0, 60000, 60000, &i)==0
        && claimqCronDue(&c, 0, 120000, 0, &i)==0
        && claimqCronDue(&c, 0, CQ_I64_MAX, CQ_I64_MIN, &i)==0, "backwards");
+  c = cqCronOf("0 0 1 1 *");
+  cqCheck(!claimqCronNext(&c, 0, CQ_I64_MAX, &i)
+       && !claimqCronNext(&c, 0, iTop-86400000, &i), "the year after the last");
   c = cqCronOf("0 0 30 2 *");
   cqCheck(!claimqCronNext(&c, 0, 0, &i)
        && !claimqCronNext(&c, 0, CQ_I64_MIN, &i)

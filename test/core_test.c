@@ -639,7 +639,7 @@ static int cqSelected(const CqAsk *pAsk, const CqCand *a, int n){
   return nTaken;
 }
 
-/* What SPEC section 6 says of every claim, on its own words. */
+/* What the manual (Sessions) says of every claim, in words of its own. */
 static const char *cqBroken(const CqAsk *pAsk, const CqCand *a, int n, int k){
   int i;
   if( k>pAsk->nMax ) return "more than the maximum";
