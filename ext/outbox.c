@@ -498,10 +498,11 @@ static void cqOutboxStamp(CqOp *p, CqClaim *pC){
 #define CQ_OV_PROCESSED 0         /* Options */
 #define CQ_OV_REJECTED  1
 static const CqArgDef cqOutboxOpt[] = {
-  { CQ_ARG(INT, "processed"), .iMin = CQ_I64_MIN,
+  { CQ_ARG(INT, "processed"),
     .mVerb = 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
     .zDoc = "how many of the messages are done, from the first" },
-  { CQ_ARG(JSON, "rejected"), .mVerb = 1<<CQ_COMPLETE,
+  { CQ_ARG(JSON, "rejected"),
+    .mVerb = 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
     .zDoc = "of these the ones that become dead letters: "
             "[{\"seq\":N,\"reason\":\"...\"}]" },
 };
@@ -622,33 +623,68 @@ static void cqOutboxRejected(CqOp *p, CqOutboxVerb *pOwn, CqText list){
 }
 
 /*
+** There are gaps among the delivered messages, of which the first nDone are
+** processed: find the last of these.
+*/
+static i64 cqOutboxLookUp(CqOp *p, CqVerb *pV, i64 nDone){
+  const CqDelivery *pD = &((CqOutboxVerb*)&pV->own)->delivery;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_BACK);
+  i64 iDone = pD->iCursor;
+  assert( nDone<pD->nMsg );
+  claimqVerbBind(p, pV, &s);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_after, pD->iCursor);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_last, pD->iLast);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_skip, pD->nMsg-nDone-1);
+  if( claimqStep(p, &s) ) iDone = claimqColInt(&s, CQ_COL_OUTBOX_BACK_before);
+  claimqStmtDone(p, &s);
+  return iDone;
+}
+
+/*
+** How far the verb gets, into own.progress.  Raises bad_argument if option
+** processed cannot be.
+*/
+static void cqOutboxProgress(CqOp *p, CqVerb *pV){
+  static const int aProgress[CQ_NVERB] = CQ_VERBS(0, CQ_PROGRESS_COMPLETE,
+      CQ_PROGRESS_RELEASE, CQ_PROGRESS_RETRY, CQ_PROGRESS_REJECT,
+      CQ_PROGRESS_RELEASE);
+  CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  const CqVal *pOpt = pV->aOpt ? &pV->aOpt[CQ_OV_PROCESSED] : 0;
+  int eVerb = aProgress[pV->eVerb];
+  i64 nDone = claimqProcessed(&pOwn->delivery, eVerb,
+                              pOpt && pOpt->bGiven ? &pOpt->i : 0);
+  i64 iDone;
+  if( nDone<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "processed must be an integer from 0 to "
+        "%lld, as many messages as claim %.*s has delivered, got %lld",
+        pOwn->delivery.nMsg, pV->claimId.n, pV->claimId.z, pOpt->i);
+    return;
+  }
+  iDone = claimqDoneSeq(&pOwn->delivery, nDone);
+  if( iDone<0 ) iDone = cqOutboxLookUp(p, pV, nDone);
+  claimqProgress(&pOwn->delivery, eVerb, nDone, iDone, &pOwn->progress);
+}
+
+/*
 ** The claim holds: decide what the verb does, and what it returns.  Several
 ** writes are needed only if messages become dead letters.  A delay of 0 is
 ** none.
 */
 static void cqOutboxDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
-  static const int aProgress[CQ_NVERB] = CQ_VERBS(0, CQ_PROGRESS_COMPLETE,
-      CQ_PROGRESS_RELEASE, CQ_PROGRESS_RETRY, CQ_PROGRESS_REJECT,
-      CQ_PROGRESS_RELEASE);
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
-  CqProgress *pP = &pOwn->progress;
-  const CqVal *aOpt = pV->aOpt;   /* 0: revoke has none */
-  const i64 *pProcessed = 0;
+  const CqProgress *pP = &pOwn->progress;
   assert( sizeof(*pOwn)<=sizeof(pV->own) );
   if( pV->eVerb==CQ_GUARD ) return;
   pV->task.eNeed = CQ_NEED_ONE;
   if( pV->eVerb==CQ_RENEW ) return;
   cqOutboxDelivery(pHead, &pOwn->delivery);
-  if( aOpt && aOpt[CQ_OV_PROCESSED].bGiven ){
-    pProcessed = &aOpt[CQ_OV_PROCESSED].i;
+  cqOutboxProgress(p, pV);
+  if( pV->aOpt && pV->aOpt[CQ_OV_REJECTED].bGiven ){
+    cqOutboxRejected(p, pOwn, pV->aOpt[CQ_OV_REJECTED].t);
   }
-  claimqProgress(&pOwn->delivery, aProgress[pV->eVerb], pProcessed, pP);
   if( pV->iDelay<=0 ) pV->iUntil = -1;
   pV->iResult = pV->eVerb==CQ_COMPLETE ? pP->nDone
               : pV->eVerb==CQ_RELEASE ? pOwn->delivery.nMsg : 0;
-  if( aOpt && aOpt[CQ_OV_REJECTED].bGiven ){
-    cqOutboxRejected(p, pOwn, aOpt[CQ_OV_REJECTED].t);
-  }
   if( pOwn->nRejected>0 || (pV->eVerb==CQ_REJECT && pP->iCursor>pP->iDone) ){
     pV->task.eNeed = CQ_NEED_MANY;
   }

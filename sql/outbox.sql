@@ -94,11 +94,17 @@ WHERE p.partition_id=:head AND p.claim_id=:claim AND p.lease_token=:token
 -- How many of them are there?
 SELECT count(*) AS n {{OUTBOX_RANGE}}
 
+-- name: OUTBOX_BACK
+-- The number before the last of them but :skip.
+SELECT m.seq-1 AS before {{OUTBOX_RANGE}}
+ORDER BY m.seq DESC LIMIT 1 OFFSET :skip
+
 -- name: OUTBOX_BURY like OUTBOX_PRESENT
--- These messages become dead letters.
+-- These messages become dead letters, with the attempts that their handler saw.
 {{LETTER_INTO}}
 SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
-  m.payload_type, m.created_at_ms, :now, :why, NULL, p.attempts,
+  m.payload_type, m.created_at_ms, :now, :why, NULL,
+  max(p.attempts-1, 0),
   claimq_origin('queue_name', p.queue_name, 'partition', p.partition)
 {{OUTBOX_RANGE}}
 ORDER BY m.seq
