@@ -18,6 +18,9 @@
 ** messages become dead letters there is more to write: these letters, before
 ** the cursor moves.
 **
+** A partition whose claims make no progress delivers half as many messages
+** each time, until the one that breaks its handler is alone.
+**
 ** Any partition will do: the free ones that have messages stand in an index by
 ** how long they wait.  Those whose lease expired or whose delay passed since
 ** are a second stream (see "Due" in sql/schema.sql); the longer waiting of the
@@ -91,13 +94,16 @@ static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
 }
 
 /*
-** claimq_queue(queue, partitions) -> partitions
+** claimq_queue(queue, partitions [, option, value]...) -> partitions.  Options
+** of a queue that is registered already are changed if they are given.
 */
 typedef struct CqRegister CqRegister;
 struct CqRegister {
   CqTask task;                    /* First */
   CqText queue;
   i64 nPartition;
+  const CqVal *pDegrade;
+  u8 bNew;                        /* The queue is not registered */
 };
 
 static const CqArgDef cqQueueArg[] = {
@@ -105,26 +111,50 @@ static const CqArgDef cqQueueArg[] = {
   { CQ_ARG(INT, "partitions"), .mFlag = CQ_A_REQUIRED, .iMin = 1,
     .iMax = CQ_PARTITION_MAX, .zDoc = "how many can be worked on at a time" },
 };
+#define CQ_QO_DEGRADE 0
 static const CqArgDef cqQueueOpt[] = {
+  { CQ_ARG(INT, "degrade"), .iDefault = 1, .iMax = 1,
+    .zDoc = "1: a partition that failed gets smaller batches" },
   CQ_ARG_REQUEST,
 };
+
+/*
+** Take a statement about option degrade.
+*/
+static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindText(p, &s, CQ_OUTBOX_DEGRADES_queue, pR->queue);
+  claimqBindInt(p, &s, CQ_OUTBOX_DEGRADES_degrade, pR->pDegrade->i);
+  return s;
+}
 
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
   i64 n = cqQueueSize(p, pR->queue);
+  pR->bNew = n==0;
   if( n==0 ){
     pTask->eNeed = CQ_NEED_ONE;
   }else if( n!=pR->nPartition ){
     claimqFail(p, CQ_CONFLICT, "queue '%.*s' is registered with %lld "
         "partitions, not %lld", pR->queue.n, pR->queue.z, n, pR->nPartition);
+  }else if( pR->pDegrade->bGiven ){
+    CqStmt s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADES);
+    if( claimqStep(p, &s) ) pTask->eNeed = CQ_NEED_ONE;
+    claimqStmtDone(p, &s);
   }
 }
 
 static void cqQueueApply(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
-  claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
-  claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_partitions, pR->nPartition);
+  CqStmt s;
+  if( pR->bNew ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
+    claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
+    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_partitions, pR->nPartition);
+    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pR->pDegrade->i);
+  }else{
+    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+  }
   claimqExec(p, &s);
 }
 
@@ -142,6 +172,7 @@ static void cqQueueFunc(CqOp *p, CqCall *pCall){
   r.task.zWhat = "claimq_queue()";
   r.queue = pCall->aArg[0].t;
   r.nPartition = pCall->aArg[1].i;
+  r.pDegrade = &pCall->aOpt[CQ_QO_DEGRADE];
   cqQueueCheck(p, r.queue);
   claimqRun(p, &r.task);
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, r.nPartition);
@@ -325,6 +356,17 @@ static void cqOutboxTake(
 }
 
 /*
+** At most so many messages of the partition that pPart stands on.
+*/
+static i64 cqOutboxMost(const CqClaim *pC, const CqStmt *pPart){
+  i64 n = pC->aArg[CQ_OUTBOX_MAX].i;
+  if( claimqColInt(pPart, CQ_COL_OUTBOX_READY_degrade) ){
+    n = claimqDegrade(n, claimqColInt(pPart, CQ_COL_OUTBOX_READY_attempts));
+  }
+  return n<pC->nMax ? n : pC->nMax;
+}
+
+/*
 ** Deliver messages of the partition that pPart stands on: 1 if there are any,
 ** or op has an error.
 */
@@ -341,7 +383,7 @@ static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
   claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_partition, iPartition);
   claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_cursor, pOwn->iCursor);
   claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_last, iLast);
-  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_limit, pC->nMax);
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_limit, cqOutboxMost(pC, pPart));
   claimqLeaseMake(p, &pC->lease, pC,
       claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id), pOwn->iFence,
       cqOutboxScope(queue, iPartition, zScope));

@@ -3,7 +3,7 @@
 -- fragment: OUTBOX_COLS
 -- What a claim looks at in a partition.
 partition_id, partition, waiting_since_ms, due, available_at_ms, claim_id,
-expires_at_ms, processed_seq, last_seq, fencing_token, attempts
+expires_at_ms, processed_seq, last_seq, fencing_token, attempts, degrade
 
 -- name: OUTBOX_READY
 -- Partitions of a queue that have messages: those that are ready, or were when
@@ -109,12 +109,21 @@ SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
 {{OUTBOX_RANGE}}
 ORDER BY m.seq
 
+-- name: OUTBOX_DEGRADES
+-- Does degrade differ from what is wanted, in any partition?
+SELECT 1 AS one FROM {{S}}.claimq_partition
+WHERE queue_name=:queue AND degrade<>:degrade LIMIT 1
+
+-- name: OUTBOX_DEGRADE like OUTBOX_DEGRADES
+UPDATE {{S}}.claimq_partition SET degrade=:degrade
+WHERE queue_name=:queue AND degrade<>:degrade
+
 -- name: OUTBOX_REGISTER
-INSERT INTO {{S}}.claimq_partition(queue_name, partition)
+INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade)
 WITH RECURSIVE n(i) AS (
   SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<:partitions
 )
-SELECT :queue, i FROM n
+SELECT :queue, i, :degrade FROM n
 
 -- name: OUTBOX_PUBLISH
 -- :seq gets the number of the message.  It is NULL if there is no such

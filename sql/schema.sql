@@ -191,6 +191,8 @@ CREATE TABLE {{S}}.claimq_partition(
   processed_seq    INTEGER NOT NULL DEFAULT 0   -- the cursor
                    CHECK(processed_seq BETWEEN 0 AND last_seq),
   attempts         INTEGER NOT NULL DEFAULT 0,  -- claims without progress
+  degrade          INTEGER NOT NULL DEFAULT 1   -- they make batches smaller
+                   CHECK(degrade BETWEEN 0 AND 1),
   last_error       TEXT,
   fencing_token    INTEGER NOT NULL DEFAULT 0,
   waiting_since_ms INTEGER,             -- created_at_ms of the first to do;
