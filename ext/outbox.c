@@ -89,6 +89,11 @@ static i64 cqQueueNeed(CqOp *p, CqText queue){
 */
 static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
   i64 n = cqQueueNeed(p, queue);
+  if( iPartition<n ){
+    claimqFail(p, CQ_NOT_FOUND, "partition %lld of queue '%.*s' is missing: "
+        "its row of claimq_partition was deleted", iPartition, queue.n,
+        queue.z);
+  }
   claimqFail(p, CQ_BAD_ARGUMENT, "partition must be an integer from 0 to %lld "
       "for queue '%.*s', got %lld", n-1, queue.n, queue.z, iPartition);
 }
@@ -189,12 +194,15 @@ static const CqArgDef cqPublishArg[] = {
 #define CQ_PUB_PARTITION 0
 #define CQ_PUB_KEY       1
 #define CQ_PUB_TYPE      2
+#define CQ_PUB_SOURCE    3
 static const CqArgDef cqPublishOpt[] = {
   { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1,
     .zDoc = "which partition; 0 if neither this nor key is given" },
   { CQ_ARG(ANY, "key"), .zDoc = "equal keys go to the same partition" },
   { CQ_ARG(TEXT, "payload_type"), .zDefault = "application/json",
     .iMax = CQ_PAYLOAD_TYPE_MAX, .zDoc = "what the payload is, for readers" },
+  { CQ_ARG(TEXT, "source_key"),
+    .zDoc = "a message of the queue that has it already is the answer" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };
@@ -203,6 +211,7 @@ typedef struct CqPublish CqPublish;
 struct CqPublish {
   CqText key;                     /* z==0: none was given */
   char zKey[24];                  /* A key that is a number, as text */
+  CqText sourceKey;               /* z==0: none */
   i64 iPartition;
 };
 
@@ -248,19 +257,42 @@ static void cqPublishBack(
 }
 
 /*
-** xLoad of a message with a key: find its partition.
+** Is the source key taken?  1: by message pPut->iKey.
+*/
+static int cqPublishStored(CqOp *p, CqPut *pPut){
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STORED);
+  int bStored;
+  claimqBindText(p, &s, CQ_OUTBOX_STORED_queue, pPut->scope);
+  claimqBindText(p, &s, CQ_OUTBOX_STORED_source_key, pOwn->sourceKey);
+  bStored = claimqStep(p, &s);
+  if( bStored ) pPut->iKey = claimqColInt(&s, CQ_COL_OUTBOX_STORED_seq);
+  claimqStmtDone(p, &s);
+  return bStored;
+}
+
+/*
+** xLoad of a message with a key or a source key.  If the source key is taken
+** its message is the answer; work that comes back from a letter goes without.
 */
 static void cqPublishLoad(CqOp *p, CqTask *pTask){
   CqPut *pPut = (CqPut*)pTask;
   CqPublish *pOwn = (CqPublish*)&pPut->own;
-  i64 n = cqQueueNeed(p, pPut->scope);
-  if( p->rc ) return;
-  pOwn->iPartition = claimqKeyPartition(pOwn->key, n);
+  pOwn->sourceKey = pPut->aOpt[CQ_PUB_SOURCE].t;
+  if( pOwn->sourceKey.z && cqPublishStored(p, pPut) ){
+    if( !pPut->bSourceKeyFree ) return;
+    pOwn->sourceKey.z = 0;
+  }
+  if( pOwn->key.z ){
+    i64 n = cqQueueNeed(p, pPut->scope);
+    if( p->rc ) return;
+    pOwn->iPartition = claimqKeyPartition(pOwn->key, n);
+  }
   pTask->eNeed = CQ_NEED_ONE;
 }
 
 /*
-** xPutCheck: only a key must be looked up.
+** xPutCheck: only keys must be looked up.
 */
 static void cqPublishCheck(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
@@ -273,21 +305,26 @@ static void cqPublishCheck(CqOp *p, CqPut *pPut){
         "characters, got TEXT '%.*s'", claimqShown(type), type.z);
   }
   pOwn->iPartition = pPut->aOpt[CQ_PUB_PARTITION].i;
-  if( pOwn->key.z ) pPut->task.xLoad = cqPublishLoad;
+  if( pOwn->key.z || pPut->aOpt[CQ_PUB_SOURCE].bGiven ){
+    pPut->task.xLoad = cqPublishLoad;
+  }
 }
 
 /*
 ** xPutWrite.  A trigger of the table refuses a message for a partition that
-** does not exist: here it can be said in better words.
+** does not exist: here it can be said in better words.  Then the statement
+** has noted 0 for the next number of the partition; any other error leaves -1,
+** or a number.
 */
 static void cqPublishWrite(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
-  pPut->iKey = 0;
+  pPut->iKey = -1;
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_queue, pPut->scope);
   claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
   claimqBindValue(p, &s, CQ_OUTBOX_PUBLISH_payload, pPut->pPayload);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
+  claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
   claimqBindNow(p, &s);
   claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->iKey, CQ_NOTE_TYPE);
   if( claimqExec(p, &s)==0 ){

@@ -105,7 +105,8 @@ ORDER BY m.seq DESC LIMIT 1 OFFSET :skip
 SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
   m.payload_type, m.created_at_ms, :now, :why, NULL,
   max(p.attempts-1, 0),
-  claimq_origin('queue_name', p.queue_name, 'partition', p.partition)
+  claimq_origin('queue_name', p.queue_name, 'partition', p.partition,
+    'source_key', m.source_key)
 {{OUTBOX_RANGE}}
 ORDER BY m.seq
 
@@ -125,15 +126,21 @@ WITH RECURSIVE n(i) AS (
 )
 SELECT :queue, i, :degrade FROM n
 
+-- name: OUTBOX_STORED
+-- The message of a source key, wherever in the queue.
+SELECT seq FROM {{S}}.claimq_message INDEXED BY claimq_message_by_key
+WHERE queue_name=:queue AND source_key=:source_key
+
 -- name: OUTBOX_PUBLISH
 -- :seq gets the number of the message.  It is NULL if there is no such
 -- partition; then a trigger raises.  (RETURNING would take longer than all the
 -- rest.)
-INSERT INTO {{S}}.claimq_message(queue_name, partition, seq, payload,
-  payload_type, created_at_ms)
+INSERT INTO {{S}}.claimq_message(queue_name, partition, seq, source_key,
+  payload, payload_type, created_at_ms)
 VALUES(:queue, :partition, claimq_note(:seq, (
   SELECT last_seq+1 FROM {{S}}.claimq_partition
-  WHERE queue_name=:queue AND partition=:partition)), :payload, :type, {{NOW}})
+  WHERE queue_name=:queue AND partition=:partition)), :source_key, :payload,
+  :type, {{NOW}})
 
 -- name: VACUUM_PARTITION
 -- A partition with processed messages that can go, and the first that is there.

@@ -230,6 +230,7 @@ CREATE TABLE {{S}}.claimq_message(
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
+  source_key    TEXT,                   -- unique in the queue; NULL: none
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(payload_type='application/json'
@@ -243,6 +244,9 @@ CREATE TABLE {{S}}.claimq_message(
 
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
+
+CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
+  ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
 -- claimq_publish() writes a message with its number, which is the next of the
 -- partition; a plain INSERT leaves it out, and a view does the rest, so that
