@@ -151,6 +151,8 @@ struct CqArgDef {
 };
 #define CQ_A_REQUIRED 0x01        /* Must be given, and not as NULL */
 #define CQ_A_NULL     0x02        /* Must be given; NULL has a meaning */
+#define CQ_A_NAME     0x04        /* The scope of claimq_wait() and its like */
+#define CQ_A_LOOK     0x08        /* One of their options */
 
 /* Arguments that mean the same everywhere. */
 #define CQ_ROLE_NONE        0     /* The discipline's own */
@@ -661,6 +663,21 @@ CQ_PRIV void claimqClaim(
 CQ_PRIV void claimqClaimNeed(CqClaim*, int bTidy);
 /* For xStamp: run a stamping statement; it must change n rows. */
 CQ_PRIV void claimqClaimStamp(CqOp*, CqClaim*, CqStmt*, i64 n);
+
+/* look.c: a claim that is only looked at. */
+typedef struct CqLook CqLook;
+struct CqLook {
+  CqClaim c;
+  CqVal aArg[CQ_MAX_ARG];
+};
+CQ_PRIV void claimqLookBegin(CqOp*, CqLook*, CqText name, const char *zMore);
+CQ_PRIV void claimqLookArgs(CqOp*, CqLook*, int bNow, int, sqlite3_value**);
+CQ_PRIV void claimqLookNamed(
+  CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
+  sqlite3_value *pScope
+);
+CQ_PRIV void claimqLookReady(CqOp*, CqLook*);
+CQ_PRIV void claimqLookEnd(CqLook*);
 
 /* verb.c */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);

@@ -55,10 +55,10 @@
 #define CQ_CONTEST_KIND  0        /* Arguments */
 #define CQ_CONTEST_LABEL 1
 static const CqArgDef cqContestArg[] = {
-  { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED, .iMax = 255,
+  { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED|CQ_A_LOOK, .iMax = 255,
     .eRole = CQ_ROLE_SCOPE,
     .zDoc = "a small number that tells kinds of subjects apart" },
-  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,
+  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME, .iMax = CQ_LABEL_MAX,
     .eRole = CQ_ROLE_SCOPE,
     .zDoc = "the name of the subject" },
   { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,

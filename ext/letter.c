@@ -42,9 +42,10 @@ static const char *const *cqLetterWords(void){
 #define CQ_LETTER_SCOPE  1
 static const CqArgDef cqLetterArg[] = {
   { CQ_ARG(WORD, "source"), .xWords = cqLetterWords, .bNoDefault = 1,
+    .mFlag = CQ_A_LOOK,
     .eRole = CQ_ROLE_SCOPE,
     .zDoc = "the discipline that the letters come from; NULL: all" },
-  { CQ_ARG(TEXT, "scope"), .eRole = CQ_ROLE_SCOPE,
+  { CQ_ARG(TEXT, "scope"), .mFlag = CQ_A_NAME, .eRole = CQ_ROLE_SCOPE,
     .zDoc = "session, lane or QUEUE/PARTITION; NULL: all" },
   CQ_ARG_OWNER,
   CQ_ARG_TTL,
@@ -167,6 +168,39 @@ static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
   }
   claimqStmtDone(p, &row);
   claimqStmtDone(p, &s);
+}
+
+static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
+  i64 iDue = CQ_I64_MAX;
+  if( claimqStep(p, pS)
+   && claimqColType(pS, CQ_COL_LETTER_LATE_n)!=SQLITE_NULL
+  ){
+    iDue = claimqColInt(pS, CQ_COL_LETTER_LATE_n);
+  }
+  claimqStmtDone(p, pS);
+  return iDue;
+}
+
+/*
+** When a letter can be had: now if one can, else when the first falls due.
+*/
+static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqText source = cqLetterSource(pC);
+  const char *const *az = cqLetterWords();
+  i64 iAt = CQ_I64_MAX;
+  for(; *az && p->rc==SQLITE_OK; az++){
+    CqStmt s;
+    i64 iDue;
+    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
+    s = claimqStmt(p, scope.z ? CQ_SQL_LETTER_FIRST_IN : CQ_SQL_LETTER_FIRST);
+    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
+    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+    iDue = cqLetterFirstDue(p, &s);
+    if( iDue<iAt ) iAt = iDue;
+  }
+  return iAt<claimqNow(p) ? claimqNow(p) : iAt;
 }
 
 static void cqLetterTidy(CqOp *p, CqClaim *pC){
@@ -427,7 +461,8 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
       .zCols = CQ_DL_COLS, .zOrder = "letter_id", .aArg = cqLetterArg,
       .nArg = CQ_ARRAYSIZE(cqLetterArg), .bWrites = 1, .bClaimCols = 1,
       .zPrefix = "qdc", .xNext = cqLetterNext, .xStamp = cqLetterStamp,
-      .xTidy = cqLetterTidy, .xRows = cqLetterRows },
+      .xTidy = cqLetterTidy, .xRows = cqLetterRows,
+      .xNextAt = cqLetterNextAt },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_requeue", .zDoc = "put the work of a letter back",

@@ -78,6 +78,35 @@ UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
     AND scope=:scope
   ORDER BY due, letter_id LIMIT :limit)
 
+-- fragment: LETTER_FIRST_AT
+-- When can the first letter of a source be had?  One that is ready is enough;
+-- else it is the first that falls due, or, if time went back, one that stands
+-- among the ready ones too early.  $1: the index, $2: a condition.
+SELECT CASE WHEN EXISTS(SELECT 1 FROM {{S}}.claimq_letter INDEXED BY $1
+    WHERE source=:source AND {{$2}} AND due=-1 AND {{LETTER_NOW}})
+  THEN :now ELSE (
+    SELECT min(at) FROM (
+      SELECT * FROM (
+        SELECT due AS at FROM {{S}}.claimq_letter INDEXED BY $1
+        WHERE source=:source AND {{$2}} AND due>=0 ORDER BY due LIMIT 1)
+      UNION ALL
+      SELECT max(ifnull(available_at_ms,0), ifnull(expires_at_ms,0))
+      FROM {{S}}.claimq_letter INDEXED BY $1
+      WHERE source=:source AND {{$2}} AND due=-1))
+  END AS n
+
+-- fragment: LETTER_EVERYWHERE
+source=:source
+
+-- fragment: LETTER_THERE
+scope=:scope
+
+-- name: LETTER_FIRST like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_source LETTER_EVERYWHERE}}
+
+-- name: LETTER_FIRST_IN like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_scope LETTER_THERE}}
+
 -- fragment: LETTER_MINE
 -- The letters of a claim.
 claim_head=:head AND claim_id=:claim
