@@ -317,10 +317,13 @@ struct CqProgress {
 #define CQ_ERROR_CLEAR  0
 #define CQ_ERROR_KEEP   1
 #define CQ_ERROR_REASON 2
-/* pProcessed: option `processed`, 0 if it was not given. */
+/* Option `processed` (0: not given) -> how many messages; -1: refused. */
+CQ_PRIV i64 claimqProcessed(const CqDelivery*, int eVerb, const i64*);
+CQ_PRIV i64 claimqDoneSeq(const CqDelivery*, i64 nDone);  /* -1: look it up */
 CQ_PRIV void claimqProgress(
-  const CqDelivery*, int eVerb, const i64 *pProcessed, CqProgress*
+  const CqDelivery*, int eVerb, i64 nDone, i64 iDone, CqProgress*
 );
+CQ_PRIV i64 claimqDegrade(i64 nMax, i64 nAttempt);
 
 /**************************************************************************
 ** Interface to core_caps.c: sets of capabilities, many of them.

@@ -19,6 +19,7 @@ SQLITE_EXTENSION_INIT1
 #define CQ_DISCIPLINES(X) \
   X(Session) \
   X(Lane) \
+  X(Outbox) \
   X(Contest) \
   X(Letter)
 

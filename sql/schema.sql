@@ -174,13 +174,15 @@ END;
 -- it has).
 
 CREATE TABLE {{S}}.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT,
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
   processed_seq    INTEGER NOT NULL DEFAULT 0   -- the cursor
                    CHECK(processed_seq BETWEEN 0 AND last_seq),
   attempts         INTEGER NOT NULL DEFAULT 0,  -- claims without progress
+  degrade          INTEGER NOT NULL DEFAULT 1   -- they make batches smaller
+                   CHECK(degrade BETWEEN 0 AND 1),
   last_error       TEXT,
   fencing_token    INTEGER NOT NULL DEFAULT 0,
   waiting_since_ms INTEGER,             -- created_at_ms of the first to do;
@@ -195,10 +197,6 @@ CREATE TABLE {{S}}.claimq_partition(
   claimed_at_ms    INTEGER,
   expires_at_ms    INTEGER,
   vacuumed_seq     INTEGER NOT NULL DEFAULT 0,
-  rejected_at_ms   INTEGER,             -- these four are set for a moment when
-  reject_after     INTEGER,             -- messages become dead letters: all up
-  reject_reason    TEXT,                -- to the cursor after this one, with
-  reject_list      TEXT,                -- this reason; or those of a JSON list
   promoted         INTEGER NOT NULL DEFAULT 0,
   due              INTEGER AS (
     CASE WHEN promoted OR (claim_id IS NULL AND available_at_ms=0)
@@ -222,6 +220,7 @@ CREATE TABLE {{S}}.claimq_message(
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
+  source_key    TEXT,                   -- unique in the queue; NULL: none
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(payload_type='application/json'
@@ -235,6 +234,9 @@ CREATE TABLE {{S}}.claimq_message(
 
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
+
+CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
+  ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
 -- claimq_publish() writes a message with its number, which is the next of the
 -- partition; a plain INSERT leaves it out, and a view does the rest, so that
@@ -287,38 +289,6 @@ BEGIN
     SELECT created_at_ms FROM claimq_message
     WHERE queue_name=new.queue_name AND partition=new.partition
       AND seq=new.last_seq)
-  WHERE partition_id=new.partition_id;
-END;
-
--- claimq_reject(), and claimq_complete() with 'rejected': the cursor moves and
--- dead letters are written in one statement.
-CREATE TRIGGER {{S}}.claimq_partition_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_partition WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms, new.reject_reason,
-      old.attempts, claimq_origin('queue_name', new.queue_name,
-        'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>new.reject_after AND m.seq<=new.processed_seq
-  ORDER BY m.seq;
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms,
-      claimq_reject_reason(new.reject_list, m.seq), old.attempts,
-      claimq_origin('queue_name', new.queue_name, 'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE new.reject_list IS NOT NULL
-    AND m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>old.processed_seq AND m.seq<=new.processed_seq
-    AND claimq_reject_reason(new.reject_list, m.seq) IS NOT NULL
-  ORDER BY m.seq;
-  UPDATE claimq_partition SET rejected_at_ms=NULL, reject_after=NULL,
-    reject_reason=NULL, reject_list=NULL
   WHERE partition_id=new.partition_id;
 END;
 
