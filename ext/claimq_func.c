@@ -429,6 +429,8 @@ CQ_PRIV int claimqFuncRegister(CqConn *pConn){
   rc = cqFuncAddAll(pConn, aFunc, (int)(sizeof(aFunc)/sizeof(aFunc[0])));
   aVerb = claimqVerbFuncs(&n);
   if( rc==SQLITE_OK ) rc = cqFuncAddAll(pConn, aVerb, n);
+  aVerb = claimqWaitFuncs(&n);
+  if( rc==SQLITE_OK ) rc = cqFuncAddAll(pConn, aVerb, n);
   for(i=0; rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     rc = cqFuncAddAll(pConn, pD->aFunc, pD->nFunc);
   }

@@ -75,6 +75,7 @@ struct CqOp {
 #define CQ_READ_ONLY       "read_only"
 #define CQ_UNSAFE_PLAN     "unsafe_plan"
 #define CQ_NESTED_WRITE    "nested_write"
+#define CQ_IN_TRANSACTION  "in_transaction"
 
 CQ_PRIV void claimqOpInit(CqOp*, CqConn*);
 CQ_PRIV void claimqOpClear(CqOp*);        /* Frees the message */
@@ -91,6 +92,7 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
 CQ_PRIV i64 claimqNow(CqOp*);     /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqClock(sqlite3*);        /* What the VFS says now */
 
 /* What an argument may be. */
 #define CQ_T_ANY   0              /* Any SQLite value */
@@ -149,6 +151,17 @@ CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
 CQ_PRIV void claimqIdsClear(CqIds*);
 
 /**************************************************************************
+** Interface to watch.c: being woken when a file is written.
+*/
+typedef struct CqWatch CqWatch;
+CQ_PRIV CqWatch *claimqWatchNew(const char *zDb);         /* 0 on OOM */
+/* Watch the -wal if it is there, else the database: 1 if that is new. */
+CQ_PRIV int claimqWatchAim(CqWatch*, const char *zDb, const char *zWal);
+CQ_PRIV int claimqWatchListens(const CqWatch*);   /* 0: there is only polling */
+CQ_PRIV int claimqWatchSleep(CqWatch*, i64 us, int bDeaf);    /* CQ_WOKE_* */
+CQ_PRIV void claimqWatchFree(CqWatch*);
+
+/**************************************************************************
 ** Interface to rows.c: result rows, materialised before anything is written.
 */
 struct CqCell {
@@ -187,6 +200,9 @@ struct CqConn {
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
+  CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
+  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
+  u8 bVersion;                    /* There was one */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
@@ -326,6 +342,7 @@ struct CqFuncDef {
 #define CQ_F_WRITE  2             /* Changes it: DIRECTONLY */
 #define CQ_F_INSERT 3             /* ... and may set last_insert_rowid() */
 #define CQ_F_INIT   4             /* Decides itself whether it must write */
+#define CQ_F_WAIT   5             /* Writes nothing, but is DIRECTONLY too */
 
 struct CqDiscipline {
   const char *zName;
@@ -387,6 +404,25 @@ CQ_PRIV int claimqVerbFast(CqOp*, CqVerb*, int eRenew, int eComplete,
 ** Interface to vacuum.c: claimq_vacuum([options]).
 */
 CQ_PRIV void claimqVacuumFunc(CqOp*, sqlite3_context*, int, sqlite3_value**);
+
+/**************************************************************************
+** Interface to wait.c: claimq_wait(), claimq_next_at().
+*/
+/* What they must know of a discipline. */
+typedef struct CqNextDef CqNextDef;
+struct CqNextDef {
+  const char *zName;              /* The word that names it */
+  const CqArgDef *aArg;           /* The scope, then the options */
+  int nArg;
+  /* The earliest time at which a claim could succeed if nothing else happens:
+  ** op.iNow if it would succeed now, and only then; CQ_I64_MAX if never.  It
+  ** may be too early, but not too late.  Reads only, and keeps nothing open. */
+  i64 (*xNextAt)(CqOp*, const CqVal *aArg);
+};
+#define CQ_NEXT_WAIT 1            /* CqArgDef.mVerb: an option of claimq_wait() */
+#define CQ_NEXT_AT   2            /* ... of claimq_next_at() */
+CQ_PRIV const CqNextDef *claimqNextDef(int i);        /* 0 past the last */
+CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);
 
 /**************************************************************************
 ** Interface to claimq_verb.c: claim-id prefix -> discipline -> settle.

@@ -175,10 +175,10 @@ proc variables {files} {
 # what is not named here is a discipline.
 set LAYERS {
   {sha256.c rust_debug.c core_*.c claim_plan.c}
-  {util.c rows.c id_list.c}
+  {util.c rows.c id_list.c watch.c}
   {stmt_cache.c txn.c schema.c lease.c}
   {}
-  {claim_*.c claimq_func.c claimq_verb.c}
+  {claim_*.c claimq_func.c claimq_verb.c wait.c}
   {claimq_main.c}
 }
 proc layer_of {file} {
