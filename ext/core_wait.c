@@ -36,9 +36,9 @@
 **
 ** Commits that are none of our business are answered too: nobody can tell
 ** before he looked.  If they come in a crowd, the probes keep a distance that
-** grows to 2 ms, so that waiting costs little whatever the others do.
+** grows to 5 ms, so that waiting costs little whatever the others do.
 **
-** No nap is longer than 80 ms.  After that time a pulse is due, a statement
+** No nap is longer than 90 ms.  After that time a pulse is due, a statement
 ** that notices sqlite3_interrupt() and calls the progress handler.  Once a
 ** second there is a probe although nobody told of anything: if telling fails,
 ** work is found late, but found.
@@ -51,16 +51,16 @@
 */
 #include "claimq_core.h"
 
-#define CQ_NAP_LONGEST  80000     /* us.  A pulse is due after so much */
+#define CQ_NAP_LONGEST  90000     /* us.  A pulse is due after so much */
 #define CQ_NAP_SHORTEST 20        /* The first after a write was told of */
 #define CQ_NAP_EVEN     640       /* It doubles up to this, stays there, */
 #define CQ_AGAIN_EVEN   6         /* ... which is the 6th, */
 #define CQ_AGAIN_LAST   35        /* ... to the 35th, and doubles on */
 #define CQ_POLL_FIRST   1000      /* Where nobody tells of writes */
 #define CQ_POLL_LONGEST 40000
-#define CQ_CROWD_WITHIN 8000      /* Commits of others so close are a crowd */
+#define CQ_CROWD_WITHIN 4000      /* Commits of others so close are a crowd */
 #define CQ_CROWD_FIRST  125
-#define CQ_CROWD_LONGEST 2000
+#define CQ_CROWD_LONGEST 5000
 #define CQ_BACKSTOP     1000000   /* A probe although nobody told of a write */
 
 /* What a nap is for. */
@@ -129,13 +129,14 @@ CQ_PRIV void claimqPaceInit(CqPace *p, i64 msTimeout, i64 msNow, int bTold){
 */
 CQ_PRIV void claimqPaceSeen(CqPace *p, int eSeen, i64 msNextAt){
   i64 us = cqPaceElapsed(p);
+  p->bHold = eSeen==CQ_SEEN_COMMIT;
   if( eSeen==CQ_SEEN_COMMIT ){
-    int bCrowd = p->usChange>=0 && us-p->usChange<CQ_CROWD_WITHIN;
+    int bCrowd = p->eNap==CQ_NAP_CROWD
+              || (p->usChange>=0 && us-p->usChange<CQ_CROWD_WITHIN);
     p->nCrowd = bCrowd ? p->nCrowd+1 : 0;
     p->usChange = us;
     p->nAgain = p->nPoll = p->nEarly = 0;
   }else{
-    p->nCrowd = 0;
     if( eSeen==CQ_SEEN_BUSY && p->eNap==CQ_NAP_LISTEN ) p->nAgain = 1;
     if( p->bDue ) p->nEarly++;
   }
@@ -161,10 +162,11 @@ static i64 cqPaceDue(const CqPace *p){
 CQ_PRIV i64 claimqPaceNap(CqPace *p, int bListen, int *pbDeaf){
   i64 usElapsed = cqPaceElapsed(p);
   i64 us, usMost;
+  p->bListen = (u8)(bListen!=0);
   if( p->nAgain>0 ){
     p->eNap = CQ_NAP_AGAIN;
     us = cqPaceAgain(p->nAgain);
-  }else if( p->nCrowd>0 ){
+  }else if( p->bHold && p->nCrowd>0 ){
     p->eNap = CQ_NAP_CROWD;
     us = cqPaceDouble(CQ_CROWD_FIRST, p->nCrowd-1, CQ_CROWD_LONGEST);
   }else if( bListen ){
@@ -200,7 +202,9 @@ static void cqPaceClock(CqPace *p, int bFull, i64 msNow){
 }
 
 /*
-** What the nap that has ended says about writes: is there to be a probe?
+** What the nap that has ended says about writes: is there to be a probe?  Not
+** if somebody would have told of a write and did not; but one that was told of
+** may be committed by now.
 */
 static int cqPaceTold(CqPace *p, int bTold){
   if( p->eNap==CQ_NAP_POLL ){
@@ -213,7 +217,7 @@ static int cqPaceTold(CqPace *p, int bTold){
     if( p->nAgain==0 || p->nAgain>CQ_AGAIN_LAST ) p->nAgain = 1;
     else if( p->nAgain>CQ_AGAIN_EVEN ) p->nAgain = CQ_AGAIN_EVEN;
   }
-  return bTold || p->eNap!=CQ_NAP_LISTEN;
+  return bTold || !p->bListen || p->eNap==CQ_NAP_AGAIN;
 }
 
 /*

@@ -32,7 +32,7 @@
 ** is one look like any other: it waits for the lock, and may fail for it.
 **
 ** sqlite3_interrupt() does not wake anybody.  It is noticed by the pulse, a
-** statement that does nothing, twelve times in a second.
+** statement that does nothing, eleven times in a second.
 */
 #include "claimq_int.h"
 

@@ -6,7 +6,7 @@
 **
 **     CqWatch *p = claimqWatchNew("/a/b.db");
 **     claimqWatchAim(p, "/a/b.db", "/a/b.db-wal");
-**     claimqWatchSleep(p, 80000, 0)      -> CQ_WOKE_TOLD, after 0.3 ms say
+**     claimqWatchSleep(p, 90000, 0)      -> CQ_WOKE_TOLD, after 0.3 ms say
 **     claimqWatchFree(p);
 **
 ** What is watched
