@@ -300,7 +300,7 @@ struct CqPace {
   u8 eNap;                        /* ... and what it is for: core_wait.c */
   u8 bListen;                     /* A write would end it, or be told of then */
   u8 bHold;                       /* A commit was just seen, and was not ours */
-  u8 bDue;                        /* The look under way is because of msNextAt */
+  u8 bDue;                        /* A look is under way because of msNextAt */
   int nAgain;                     /* Which nap since a write was told of; 0 */
   int nPoll, nCrowd, nEarly;      /* See claimqPaceNap() */
 };

@@ -419,8 +419,8 @@ struct CqNextDef {
   ** may be too early, but not too late.  Reads only, and keeps nothing open. */
   i64 (*xNextAt)(CqOp*, const CqVal *aArg);
 };
-#define CQ_NEXT_WAIT 1            /* CqArgDef.mVerb: an option of claimq_wait() */
-#define CQ_NEXT_AT   2            /* ... of claimq_next_at() */
+#define CQ_NEXT_WAIT 1            /* CqArgDef.mVerb: for claimq_wait(), */
+#define CQ_NEXT_AT   2            /* ... for claimq_next_at() */
 CQ_PRIV const CqNextDef *claimqNextDef(int i);        /* 0 past the last */
 CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);
 

@@ -76,12 +76,16 @@ static i64 cqPaceMicro(i64 ms){
   return ms>CQ_I64_MAX/1000 ? CQ_I64_MAX : ms*1000;
 }
 
+static i64 cqPaceMin(i64 a, i64 b){
+  return a<b ? a : b;
+}
+
 /*
 ** iFirst doubled n times, but not above iLongest.
 */
 static i64 cqPaceDouble(i64 iFirst, int n, i64 iLongest){
   while( n-->0 && iFirst<iLongest ) iFirst *= 2;
-  return iFirst<iLongest ? iFirst : iLongest;
+  return cqPaceMin(iFirst, iLongest);
 }
 
 /*
@@ -161,7 +165,7 @@ static i64 cqPaceDue(const CqPace *p){
 */
 CQ_PRIV i64 claimqPaceNap(CqPace *p, int bListen, int *pbDeaf){
   i64 usElapsed = cqPaceElapsed(p);
-  i64 us, usMost;
+  i64 us;
   p->bListen = (u8)(bListen!=0);
   if( p->nAgain>0 ){
     p->eNap = CQ_NAP_AGAIN;
@@ -178,12 +182,9 @@ CQ_PRIV i64 claimqPaceNap(CqPace *p, int bListen, int *pbDeaf){
   }
   *pbDeaf = p->eNap==CQ_NAP_CROWD
          || (p->eNap==CQ_NAP_AGAIN && p->nAgain<=CQ_AGAIN_LAST);
-  usMost = p->usTotal - usElapsed;
-  if( usMost>p->usPulse+CQ_NAP_LONGEST-usElapsed ){
-    usMost = p->usPulse+CQ_NAP_LONGEST-usElapsed;
-  }
-  if( usMost>cqPaceDue(p) ) usMost = cqPaceDue(p);
-  if( us>usMost ) us = usMost;
+  us = cqPaceMin(us, p->usTotal - usElapsed);
+  us = cqPaceMin(us, CQ_NAP_LONGEST - (usElapsed - p->usPulse));
+  us = cqPaceMin(us, cqPaceDue(p));
   p->usNap = us<1 ? 1 : us;
   return p->usNap;
 }

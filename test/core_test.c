@@ -1080,6 +1080,7 @@ static void cqTestSelection(const char *zDir){
 
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
+#include "core_wait_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1087,7 +1088,7 @@ static void cqTestSelection(const char *zDir){
 typedef struct CqPart CqPart;     /* The tests of one file */
 struct CqPart {
   const char *zName;
-  void (*axTest[12])(void);
+  void (*axTest[13])(void);
 };
 static const CqPart aPart[] = {
   { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
@@ -1107,6 +1108,10 @@ static const CqPart aPart[] = {
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
+  { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
+      cqTestPaceBefore, cqTestNightIdle, cqTestNightSignal, cqTestNightCommit,
+      cqTestNightMissed, cqTestNightCrowd, cqTestNightDue, cqTestNightSoon,
+      cqTestNightBusy, cqTestPaceEnds } },
 };
 
 static void cqRunPart(const CqPart *p){

@@ -279,7 +279,6 @@ static void bnLatency(BnWaitJob *pJob){
   bnReportWait(pJob, "commit to awake", "us", a[n/2],
       a[(int)((i64)n*99/100)], pJob->nWaiter>1 ? 0
       : strcmp(pJob->zJournal, "wal")==0 ? 200 : 1000);
-  if(getenv("DBG")){int i;for(i=n-12;i<n;i++)printf(" %.0f",a[i]);printf(" n=%d\n",n);}
   free(a);
 }
 
@@ -326,8 +325,7 @@ static void bnAround(BnWaitJob *pJob){
   rCpu = bnCpu(pJob) - rCpu;
   bnStop(pJob, db);
   pJob->bLane = 0;
-  bnReportWait(pJob, "1,000 commits a second", "ms/s", rCpu/rTime, nCommit/rTime,
-               50);
+  bnReportWait(pJob, "1,000 commits a second", "ms/s", rCpu/rTime, 0, 50);
 }
 
 int benchWait(const BnOptions *pOpt){
