@@ -81,6 +81,13 @@ static i64 cqPaceMin(i64 a, i64 b){
 }
 
 /*
+** One more; but who waits for years must not count beyond an int.
+*/
+static int cqPaceCount(int n){
+  return n<1000 ? n+1 : n;
+}
+
+/*
 ** iFirst doubled n times, but not above iLongest.
 */
 static i64 cqPaceDouble(i64 iFirst, int n, i64 iLongest){
@@ -137,12 +144,12 @@ CQ_PRIV void claimqPaceSeen(CqPace *p, int eSeen, i64 msNextAt){
   if( eSeen==CQ_SEEN_COMMIT ){
     int bCrowd = p->eNap==CQ_NAP_CROWD
               || (p->usChange>=0 && us-p->usChange<CQ_CROWD_WITHIN);
-    p->nCrowd = bCrowd ? p->nCrowd+1 : 0;
+    p->nCrowd = bCrowd ? cqPaceCount(p->nCrowd) : 0;
     p->usChange = us;
     p->nAgain = p->nPoll = p->nEarly = 0;
   }else{
     if( eSeen==CQ_SEEN_BUSY && p->eNap==CQ_NAP_LISTEN ) p->nAgain = 1;
-    if( p->bDue ) p->nEarly++;
+    if( p->bDue ) p->nEarly = cqPaceCount(p->nEarly);
   }
   p->bDue = 0;
   p->msNextAt = msNextAt;
@@ -153,9 +160,9 @@ CQ_PRIV void claimqPaceSeen(CqPace *p, int eSeen, i64 msNextAt){
 ** anything falling due was a guess; guesses are trusted less and less.
 */
 static i64 cqPaceDue(const CqPace *p){
-  i64 us = p->msNextAt<=p->msNow ? 0 : cqPaceMicro(p->msNextAt - p->msNow);
-  i64 usLeast = p->nEarly==0 ? 0
-              : cqPaceDouble(CQ_POLL_FIRST, p->nEarly-1, CQ_POLL_LONGEST);
+  i64 usLeast = cqPaceDouble(CQ_POLL_FIRST, p->nEarly-1, CQ_POLL_LONGEST);
+  i64 us = 0;
+  if( p->msNextAt>p->msNow ) us = cqPaceMicro(p->msNextAt - p->msNow);
   return us>usLeast ? us : usLeast;
 }
 
@@ -208,9 +215,7 @@ static void cqPaceClock(CqPace *p, int bFull, i64 msNow){
 ** may be committed by now.
 */
 static int cqPaceTold(CqPace *p, int bTold){
-  if( p->eNap==CQ_NAP_POLL ){
-    p->nPoll = p->nPoll<CQ_AGAIN_LAST ? p->nPoll+1 : p->nPoll;
-  }
+  if( p->eNap==CQ_NAP_POLL ) p->nPoll = cqPaceCount(p->nPoll);
   if( p->eNap==CQ_NAP_AGAIN ){
     p->nAgain = cqPaceAgain(p->nAgain+1)<CQ_NAP_LONGEST ? p->nAgain+1 : 0;
   }

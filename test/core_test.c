@@ -1088,7 +1088,7 @@ static void cqTestSelection(const char *zDir){
 typedef struct CqPart CqPart;     /* The tests of one file */
 struct CqPart {
   const char *zName;
-  void (*axTest[13])(void);
+  void (*axTest[16])(void);
 };
 static const CqPart aPart[] = {
   { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
@@ -1109,9 +1109,10 @@ static const CqPart aPart[] = {
       cqTestWaits, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
   { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
-      cqTestPaceBefore, cqTestNightIdle, cqTestNightSignal, cqTestNightCommit,
-      cqTestNightMissed, cqTestNightCrowd, cqTestNightDue, cqTestNightSoon,
-      cqTestNightBusy, cqTestPaceEnds } },
+      cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
+      cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,
+      cqTestNightCrowd, cqTestNightDue, cqTestNightSoon, cqTestNightBusy,
+      cqTestPaceEnds } },
 };
 
 static void cqRunPart(const CqPart *p){

@@ -263,6 +263,72 @@ static void cqTestPaceBefore(void){
   cqCheck(us==2560 && !bDeaf, "before: then %lld", us);
 }
 
+/* A nap that ends in one way, and what was seen then: the next nap. */
+static i64 cqPaceStep(CqPace *p, int bListen, int mWoke, i64 ms, int eSeen){
+  int bDeaf;
+  i64 us;
+  claimqPaceWake(p, mWoke, ms);
+  claimqPaceSeen(p, eSeen, CQ_I64_MAX);
+  us = claimqPaceNap(p, bListen, &bDeaf);
+  return bDeaf ? us : -us;
+}
+
+/* A locked database is tried again soon, but not for ever. */
+static void cqTestPaceBusy(void){
+  CqPace p;
+  int bDeaf, i;
+  i64 us;
+  claimqPaceInit(&p, 1000000, 5, 0);
+  claimqPaceSeen(&p, CQ_SEEN_BUSY, CQ_I64_MAX);
+  us = claimqPaceNap(&p, 1, &bDeaf);
+  cqCheck(us==20 && bDeaf, "busy: at the first look, %lld", us);
+  us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 5, CQ_SEEN_BUSY);
+  cqCheck(us==40, "busy: then %lld", us);
+  for(i=2; i<60 && p.nAgain>0; i++){
+    us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 5, CQ_SEEN_BUSY);
+  }
+  cqCheck(i==43 && us<0, "busy: listening after %d, %lld", i, us);
+  us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 5, CQ_SEEN_SAME);
+  cqCheck(us==-90000, "busy: no more, %lld", us);
+  us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 5, CQ_SEEN_BUSY);
+  cqCheck(us==20, "busy: again, %lld", us);
+  claimqPaceInit(&p, 1000000, 5, 0);
+  claimqPaceNap(&p, 0, &bDeaf);
+  us = cqPaceStep(&p, 0, CQ_WOKE_FULL, 5, CQ_SEEN_BUSY);
+  cqCheck(us==-2000, "busy: polling, %lld", us);
+}
+
+/* Keep a distance after each commit of a crowd, then listen.  bFast: commits
+** are seen whenever the distance was kept. */
+static void cqTestPaceCrowd(void){
+  static const i64 aWant[] = {0, 125, 250, 500, 1000, 2000, 4000, 5000, 5000};
+  CqPace p;
+  int bDeaf, bFast, i;
+  i64 us;
+  for(bFast=0; bFast<2; bFast++){
+    int mWoke = CQ_WOKE_TOLD;
+    claimqPaceInit(&p, 1000000, 50, 0);
+    claimqPaceNap(&p, 1, &bDeaf);
+    for(i=0; i<(bFast ? CQ_COUNT(aWant) : 7); i++){
+      us = cqPaceStep(&p, 1, mWoke, 50, CQ_SEEN_COMMIT);
+      cqCheck(i==0 ? us==-90000 : us==aWant[i], "crowd %d: commit %d: %lld",
+              bFast, i, us);
+      if( bFast ){
+        mWoke = i==0 ? CQ_WOKE_TOLD : CQ_WOKE_TOLD|CQ_WOKE_FULL;
+      }else if( i>0 ){
+        us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 50, CQ_SEEN_SAME);
+        cqCheck(us<-50000, "crowd: listening, %lld", us);
+      }
+    }
+    if( bFast ){
+      us = cqPaceStep(&p, 1, CQ_WOKE_FULL, 50, CQ_SEEN_SAME);
+      cqCheck(us<-50000, "crowd: it is over, %lld", us);
+    }
+    us = cqPaceStep(&p, 1, CQ_WOKE_TOLD, 50, CQ_SEEN_COMMIT);
+    cqCheck(us<-50000, "crowd: a commit after 4 ms, %lld", us);
+  }
+}
+
 /**************************************************************************
 ** Whole waits
 */
@@ -311,6 +377,12 @@ static void cqTestNightSignal(void){
     us = cqNightRun(p);
     cqCheck(us>=2999000 && us<=3001000, "signals: %lld", us);
     cqCheck(p->usPulseGap<=92000 && p->nPulse>=30, "signals: %d", p->nPulse);
+    p = cqNightInit(3000, bListen);     /* ... and the clock is set back */
+    p->usSignal = 1000;
+    p->usSet = 1500000;
+    p->msSet = -3600000;
+    us = cqNightRun(p);
+    cqCheck(us>=2999000 && us<=3003000, "signals, set back: %lld", us);
   }
 }
 
@@ -409,13 +481,13 @@ static void cqTestNightSoon(void){
   CqNight *p = cqNightInit(10000, 1);
   p->bSoon = 1;
   cqNightRun(p);
-  cqCheck(p->nLook>=200 && p->nLook<=350, "soon: %d looks", p->nLook);
+  cqCheck(p->nLook>=300 && p->nLook<=350, "soon: %d looks", p->nLook);
   cqCheck(p->usPulseGap<=92000, "soon: pulse after %lld", p->usPulseGap);
   p = cqNightInit(10000, 1);      /* A commit makes it worth asking again */
   p->bSoon = 1;
   cqNightWrite(p, 5000000, 5000000);
   cqNightRun(p);
-  cqCheck(p->nLook>=205 && p->nLook<=360, "soon, a commit: %d", p->nLook);
+  cqCheck(p->nLook>=305 && p->nLook<=360, "soon, a commit: %d", p->nLook);
 }
 
 /* A database that is locked from the beginning, or for a long time. */
