@@ -172,10 +172,16 @@ static void cqWaitAlone(CqOp *p){
 }
 
 /*
-** Take note of an interrupt, and give the progress handler its steps.
+** Take note of an interrupt, and give the progress handler its steps.  Of a
+** database that was locked from the beginning the cache knows nothing yet, and
+** cannot keep the statement.
 */
-static void cqWaitPulse(CqOp *p){
+static void cqWaitPulse(CqOp *p, const CqWait *pWait){
   sqlite3_stmt *pStmt = cqWaitStmt(p, CQ_SQL_WAIT_PULSE);
+  if( cqWaitLocked(p, pWait) ){
+    claimqExecSql(p, claimqSql[CQ_SQL_WAIT_PULSE].zSql);
+    return;
+  }
   claimqStep(p, pStmt);
   claimqStmtDone(p, CQ_SQL_WAIT_PULSE, pStmt);
 }
@@ -209,10 +215,10 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
     us = claimqPaceNap(pPace, claimqWatchListens(pWatch), &bDeaf);
     mWoke = claimqWatchSleep(pWatch, us, bDeaf);
     mDo = claimqPaceWake(pPace, mWoke, claimqClock(p->db));
-    if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p);
+    if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p, pWait);
     if( mDo & CQ_PACE_AIM ) cqWaitAim(p);
     pWait->eSeen = CQ_SEEN_SAME;
-    if( mDo & (CQ_PACE_PROBE|CQ_PACE_LOOK) ){
+    if( p->rc==SQLITE_OK && (mDo & (CQ_PACE_PROBE|CQ_PACE_LOOK)) ){
       bFound = cqWaitLook(p, pWait, mDo & CQ_PACE_LOOK);
     }
   }
