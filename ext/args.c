@@ -126,7 +126,7 @@ static void cqReadInt(
     return;
   }
   if( p->rc ) return;
-  if( pDef->iMin<0 ){
+  if( pDef->iMin==CQ_I64_MIN ){
     zWant = sqlite3_mprintf("an integer");
   }else if( pDef->iMax ){
     zWant = sqlite3_mprintf("an integer from %lld to %lld", pDef->iMin, iMax);
@@ -177,9 +177,12 @@ CQ_PRIV void claimqRead(
     case CQ_T_INT:  cqReadInt(p, pDef, pVal, pOut);  break;
     default:        break;
   }
-  if( pDef->eRole==CQ_ROLE_NOW && p->rc==SQLITE_OK ){
+  if( p->rc ) return;
+  if( pDef->eRole==CQ_ROLE_NOW ){
     p->iNow = pOut->i;
     p->bNow = 1;
+  }else if( pDef->eRole==CQ_ROLE_REQUEST ){
+    claimqRequestBegin(p, pOut->t);
   }
 }
 

@@ -326,6 +326,97 @@ CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n);
 
 /**************************************************************************
+** Interface to core_cron.c: when a schedule is due.
+*/
+#define CQ_CRON_MINUTE   0        /* The five fields */
+#define CQ_CRON_HOUR     1
+#define CQ_CRON_MONTHDAY 2
+#define CQ_CRON_MONTH    3
+#define CQ_CRON_WEEKDAY  4
+#define CQ_CRON_NFIELD   5
+typedef struct CqCronField CqCronField;
+struct CqCronField {
+  const char *zName;              /* "day of week" */
+  const char *zNames;             /* Its values, "sunmontue..."; 0: none */
+  int iMin, iMax;                 /* What `*` stands for */
+  int iTop;                       /* Greatest number allowed; 7 is Sunday */
+};
+CQ_PRIV const CqCronField *claimqCronField(int iField);
+
+typedef struct CqCron CqCron;     /* A schedule */
+struct CqCron {
+  i64 nEvery;                     /* A period in ms; 0: the fields decide */
+  u64 aMask[CQ_CRON_NFIELD];      /* Bit i: the field has the value i */
+  u8 bEither;                     /* One of the two day fields is enough */
+};
+#define CQ_CRON_OK     0
+#define CQ_CRON_FIELDS 1          /* Not five of them, nor a word, nor every */
+#define CQ_CRON_WORD   2          /* No such word, or something follows it */
+#define CQ_CRON_PERIOD 3          /* No number or unit, none, or too long */
+#define CQ_CRON_SYNTAX 4          /* An element of field iField is malformed, */
+#define CQ_CRON_RANGE  5          /*   has a value that the field has not, */
+#define CQ_CRON_STEP   6          /*   or a step that is no number above 0 */
+typedef struct CqCronFault CqCronFault;
+struct CqCronFault {
+  u8 eWhy;                        /* CQ_CRON_FIELDS .. CQ_CRON_STEP */
+  u8 iField;                      /* For the last three of them */
+  CqText part;                    /* What is at fault: a slice of the spec */
+};
+/* CQ_CRON_OK and *pOut, or another of them and *pFault. */
+CQ_PRIV int claimqCronParse(CqText spec, CqCron *pOut, CqCronFault *pFault);
+
+/* nOffset is local time minus UTC in minutes, -MAX..MAX. */
+#define CQ_CRON_OFFSET_MAX 1439
+/* The first time after iAfter: 1 and *piNext, or 0: never. */
+CQ_PRIV int claimqCronNext(
+  const CqCron*, int nOffset, i64 iAfter, i64 *piNext
+);
+/* How many times lie after iAfter and up to iNow; if any, *piLast is the last
+** of them. */
+CQ_PRIV i64 claimqCronDue(
+  const CqCron*, int nOffset, i64 iAfter, i64 iNow, i64 *piLast
+);
+
+/**************************************************************************
+** Interface to core_limit.c: how many claims may begin now, and when the next.
+*/
+#define CQ_RATE_MAX    10000      /* Claims in a window */
+#define CQ_LIMIT_NEVER CQ_I64_MAX /* Not unless something else happens */
+#define CQ_LIMIT_NONE   0         /* Why none may begin: one may */
+#define CQ_LIMIT_PAUSED 1         /* A limit is 0 */
+#define CQ_LIMIT_ACTIVE 2         /* So many leases are live */
+#define CQ_LIMIT_RATE   3         /* So many claims have begun */
+typedef struct CqLimit CqLimit;   /* Of a lane, or of each group in it */
+struct CqLimit {
+  i64 nActive;                    /* Live leases at a time; -1: any number */
+  i64 nRate;                      /* Claims that begin in a window; -1: any */
+  i64 nPer;                       /* Milliseconds of a window, above 0 */
+};
+typedef struct CqUse CqUse;       /* What is going on in it */
+struct CqUse {
+  i64 nLive;                      /* Live leases */
+  i64 nStart;                     /* Starts recorded: the last nRate will do */
+  i64 (*xEnd)(void*, i64 i);      /* When the i-th of the live leases ends */
+  i64 (*xStart)(void*, i64 i);    /* When the i-th last claim began */
+  void *pCtx;                     /* For both; i is 1..nLive, 1..nStart */
+};
+typedef struct CqRoom CqRoom;
+struct CqRoom {
+  i64 nRoom;                      /* So many claims may begin now */
+  i64 iNext;                      /* When one may: now, later, or NEVER */
+  u8 eWhy;                        /* CQ_LIMIT_*: NONE if nRoom>0 */
+  u8 bGroup;                      /* ... and that is a limit of the group */
+};
+CQ_PRIV void claimqLimitRoom(
+  const CqLimit*, const CqUse*, i64 nWant, i64 iNow, CqRoom*
+);
+CQ_PRIV void claimqLimitBoth(
+  const CqRoom *pLane, const CqRoom *pGroup, CqRoom*
+);
+/* 1 if an expired claim may be renewed while nLive others are live. */
+CQ_PRIV int claimqLimitSlot(const CqLimit*, i64 nLive);
+
+/**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
 ** arguments of a claim table, and which plans are refused.
 */

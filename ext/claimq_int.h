@@ -79,6 +79,7 @@ struct CqOp {
   u8 bWrote;                      /* A task has written something */
   u8 bSettings;                   /* mSettings was read */
   u8 mSettings;                   /* CQ_SET_*: the database's settings */
+  struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
 /* The CODEs of error messages: ext/README.md, "Errors". */
@@ -140,6 +141,8 @@ struct CqArgDef {
   u8 mFlag;                       /* CQ_A_* */
   u8 mVerb;                       /* Options of verbs: 1<<CQ_RENEW ... */
   u8 eRole;                       /* CQ_ROLE_*: what the engine does with it */
+  u8 bDefault;                    /* INT: 0 is a default, not "not given" */
+  u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
   i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
@@ -148,6 +151,8 @@ struct CqArgDef {
 };
 #define CQ_A_REQUIRED 0x01        /* Must be given, and not as NULL */
 #define CQ_A_NULL     0x02        /* Must be given; NULL has a meaning */
+#define CQ_A_NAME     0x04        /* The scope of claimq_wait() and its like */
+#define CQ_A_LOOK     0x08        /* One of their options */
 
 /* Arguments that mean the same everywhere. */
 #define CQ_ROLE_NONE        0     /* The discipline's own */
@@ -156,6 +161,8 @@ struct CqArgDef {
 #define CQ_ROLE_INCARNATION 3
 #define CQ_ROLE_TTL         4
 #define CQ_ROLE_MAX         5     /* At most so many rows; LIMIT lowers it */
+#define CQ_ROLE_REQUEST     6     /* It sets op.pReq */
+#define CQ_ROLE_SCOPE       7     /* What a request of a claim is about */
 
 /* How a definition begins:  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN } */
 #define CQ_ARG(TYPE, NAME) .zName = NAME, .eType = CQ_T_##TYPE
@@ -169,6 +176,9 @@ struct CqArgDef {
   .eRole = CQ_ROLE_INCARNATION, .zDoc = "which run of the owner" }
 #define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
   .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
+
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+  .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
   u8 bGiven;                      /* Given, and not NULL */
@@ -277,6 +287,7 @@ CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
 /* A common parameter (CQ_P_*), if the statement has it. */
 CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
 CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
+CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
@@ -305,6 +316,32 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
+** Interface to request.c: calls that can be repeated.
+*/
+typedef struct CqRequest CqRequest;
+struct CqRequest {
+  CqText request;                 /* As given */
+  const char *zFunc;              /* What it is for */
+  char *zScope;
+  int nScope;
+  CqText owner;
+  u8 bReplay;                     /* It was made before: this is the answer */
+  u8 bText;                       /* The answer is a text */
+  char *zAnswer;
+  int nAnswer;
+  i64 iAnswer;
+};
+CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
+CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
+                              CqText owner);
+/* The same for a function; an xFunc that reads its options itself calls it. */
+CQ_PRIV void claimqRequestCall(CqOp*, const CqCall*);
+CQ_PRIV int claimqRequestFind(CqOp*);
+CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
+CQ_PRIV void claimqRequestKeep(CqOp*);
+CQ_PRIV void claimqRequestEnd(CqOp*);
+
+/**************************************************************************
 ** Interface to txn.c: taking the lock, all or nothing.
 */
 /* What a task needs to write what it has loaded. */
@@ -323,10 +360,18 @@ struct CqTask {
   /* Forget what was loaded: xLoad will be called again.  May be 0; is never
   ** called for claim tables, whose statement starts over instead. */
   void (*xForget)(CqTask*);
+  /* The answer, for a request: claimqRequestAnswer().  Called when all is
+  ** written, and so must need no memory of its own.  Tasks of functions have
+  ** it; a claim has it, and is remembered only if it took something. */
+  void (*xAnswer)(CqOp*, CqTask*);
+  /* Instead of xLoad, if the request was made before; 0: nothing to do, the
+  ** answer is in op.pReq. */
+  void (*xReplay)(CqOp*, CqTask*);
   const char *zWhat;              /* For messages: "claimq_vacuum()" */
   u8 eNeed;                       /* CQ_NEED_*, by xLoad */
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
+  u8 bKeep;                       /* The answer is to be remembered */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -371,6 +416,12 @@ CQ_PRIV void claimqLeaseMake(
 CQ_PRIV void claimqLeaseCells(
   CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
 );
+/* The same from a row that a claim holds already, whose columns claim_id,
+** lease_token, owner_id, incarnation_id, claimed_at_ms, expires_at_ms stand
+** together from iCol on. */
+CQ_PRIV void claimqLeaseKept(
+  CqOp*, CqRows*, CqCell *a, const CqStmt*, int iCol, i64 iFence, i64 nAttempt
+);
 /* Bind :head :claim :token :owner :incarnation :now :expires, those that the
 ** statement has. */
 CQ_PRIV void claimqLeaseBind(CqOp*, CqStmt*, const CqLease*);
@@ -404,6 +455,7 @@ struct CqClaim {
   CqText owner, incarnation;
   i64 iTtl;
   i64 nMax;                       /* At most so many rows */
+  u8 bTime;                       /* The table looks at the time */
   CqLease lease;                  /* Of the claim; of the last, if several */
   CqIds ids;                      /* Keys of the rows taken, in order */
   CqRows *pRows;                  /* The same rows, for the caller */
@@ -546,6 +598,9 @@ struct CqDiscipline {
   /* New work: the function that puts it (0: there is none), whose arguments
   ** are the scope and the payload, and whose options are the work's. */
   const CqFuncDef *pPut;
+  /* Work comes back from a dead letter: make the put's scope of the letter's,
+  ** and add to the options what they do not say.  May be 0. */
+  void (*xPutBack)(CqOp*, CqPut*, CqVal *aOpt, CqText payloadType);
   /* Check scope and options; set task.xLoad if something must be looked up
   ** before the work can be written. */
   void (*xPutCheck)(CqOp*, CqPut*);
@@ -560,11 +615,6 @@ struct CqDiscipline {
 };
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
-CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /**************************************************************************
 ** Interface to func.c: the scalar functions.
@@ -601,6 +651,8 @@ struct CqCall {
   CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
+/* The i-th list of functions, 0 past the last. */
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 /**************************************************************************
 ** The engine: claim.c, verb.c, put.c, vacuum.c.  Each runs what all
 ** disciplines do the same way, and calls the discipline for the rest.
@@ -614,6 +666,21 @@ CQ_PRIV void claimqClaimNeed(CqClaim*, int bTidy);
 /* For xStamp: run a stamping statement; it must change n rows. */
 CQ_PRIV void claimqClaimStamp(CqOp*, CqClaim*, CqStmt*, i64 n);
 
+/* look.c: a claim that is only looked at. */
+typedef struct CqLook CqLook;
+struct CqLook {
+  CqClaim c;
+  CqVal aArg[CQ_MAX_ARG];
+};
+CQ_PRIV void claimqLookBegin(CqOp*, CqLook*, CqText name, const char *zMore);
+CQ_PRIV void claimqLookArgs(CqOp*, CqLook*, int bNow, int, sqlite3_value**);
+CQ_PRIV void claimqLookNamed(
+  CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
+  sqlite3_value *pScope
+);
+CQ_PRIV void claimqLookReady(CqOp*, CqLook*);
+CQ_PRIV void claimqLookEnd(CqLook*);
+
 /* verb.c */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 /* Judge the claim of a verb: a CQ_HOLD_* verdict.  Raises claim_lost unless it
@@ -622,6 +689,11 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 CQ_PRIV int claimqVerbHold(CqOp*, CqVerb*, CqStmt *pHead);
 /* Bind :head :claim :token :now :until :reason, those the statement has. */
 CQ_PRIV void claimqVerbBind(CqOp*, const CqVerb*, CqStmt*);
+
+CQ_PRIV int claimqIsVerb(const CqFuncDef*);
+/* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
+** past the last. */
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
 
 /* put.c */
 CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
@@ -655,9 +727,24 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
+** Interface to schedule.c: claimq_cron_next().
+*/
+CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
+
+/**************************************************************************
+** Interface to restore.c: claimq_restored().
+*/
+CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
+
+/* help.c: the table claimq_help. */
+CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+
+/**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
+/* The i-th list of tables, 0 past the last. */
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
 /* CREATE VIRTUAL TABLE temp.* for all claim tables that are not there.  Never
 ** an error: 1 if all of them are there afterwards. */
 CQ_PRIV int claimqVtabAttach(CqConn*);

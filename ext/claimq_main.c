@@ -16,12 +16,24 @@ SQLITE_EXTENSION_INIT1
 /*
 ** The disciplines.  Another one is another line here.
 */
+#define CQ_DISCIPLINES(X) \
+  X(Session) \
+  X(Contest) \
+  X(Letter)
+
+#define CQ_DECLARE(NAME) \
+  CQ_PRIV const CqDiscipline *claimq##NAME##Discipline(void);
+CQ_DISCIPLINES(CQ_DECLARE)
+
+/*
+** The i-th of them, 0 past the last.
+*/
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
-  switch( i ){
-    case 0: return claimqSessionDiscipline();
-    case 1: return claimqContestDiscipline();
-  }
-  return 0;
+#define CQ_ENTRY(NAME) claimq##NAME##Discipline,
+  static const CqDiscipline *(*const ax[])(void) = {
+    CQ_DISCIPLINES(CQ_ENTRY)
+  };
+  return i<CQ_ARRAYSIZE(ax) ? ax[i]() : 0;
 }
 
 /*

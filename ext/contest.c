@@ -55,15 +55,18 @@
 #define CQ_CONTEST_KIND  0        /* Arguments */
 #define CQ_CONTEST_LABEL 1
 static const CqArgDef cqContestArg[] = {
-  { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED, .iMax = 255,
+  { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED|CQ_A_LOOK, .iMax = 255,
+    .eRole = CQ_ROLE_SCOPE,
     .zDoc = "a small number that tells kinds of subjects apart" },
-  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,
+  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME, .iMax = CQ_LABEL_MAX,
+    .eRole = CQ_ROLE_SCOPE,
     .zDoc = "the name of the subject" },
   { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,
     .eRole = CQ_ROLE_OWNER, .zDoc = "who contends" },
   CQ_ARG_TTL,
   CQ_ARG_INCARNATION,
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqContest CqContest;
@@ -90,13 +93,15 @@ static CqCell *cqContestRow(
 ** Somebody is live, or the subject is kept back: describe that.  The lease
 ** token is shown to the holder alone.
 */
-static void cqContestYield(CqOp *p, CqClaim *pC, const CqStmt *pHolder){
+static void cqContestShow(
+  CqOp *p, CqClaim *pC, const CqStmt *pHolder, const char *zOutcome
+){
   const int iClaim = CQ_COL_CONTEST_HOLDER_claim_id;
   int bMine = claimqTextEq(pC->owner,
           claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_owner_id))
       && claimqTextEq(pC->incarnation,
           claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_incarnation_id));
-  CqCell *a = cqContestRow(p, pC, "yield", bMine);
+  CqCell *a = cqContestRow(p, pC, zOutcome, bMine);
   int i;
   for(i=0; i<CQ_NCLAIMCOL && p->rc==SQLITE_OK; i++){
     if( iClaim+i==CQ_COL_CONTEST_HOLDER_lease_token && !bMine ) continue;
@@ -167,15 +172,54 @@ static void cqContestWin(CqOp *p, CqClaim *pC, const CqStmt *pHolder){
   sqlite3_free((char*)scope.z);
 }
 
-static void cqContestNext(CqOp *p, CqClaim *pC){
-  CqContest *pOwn = (CqContest*)&pC->own;
+/*
+** Take CONTEST_HOLDER, bound.
+*/
+static CqStmt cqContestHolder(CqOp *p, const CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_HOLDER);
   claimqBindInt(p, &s, CQ_CONTEST_HOLDER_kind, pC->aArg[CQ_CONTEST_KIND].i);
   claimqBindText(p, &s, CQ_CONTEST_HOLDER_label, pC->aArg[CQ_CONTEST_LABEL].t);
+  return s;
+}
+
+/*
+** The answer to a repeated request: the claim if it is still there, else a
+** yield that shows the present holder, or nobody.
+*/
+static void cqContestRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqStmt s = cqContestHolder(p, pC);
+  if( !claimqStep(p, &s) ){
+    cqContestRow(p, pC, "yield", 0);
+  }else if( claimqTextEq(claimId,
+        claimqColText(p, &s, CQ_COL_CONTEST_HOLDER_claim_id)) ){
+    cqContestShow(p, pC, &s, "claimed");
+  }else{
+    cqContestShow(p, pC, &s, "yield");
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** When the subject is free: at once, or when the present claim ends.
+*/
+static i64 cqContestNextAt(CqOp *p, CqClaim *pC){
+  CqStmt s = cqContestHolder(p, pC);
+  i64 iAt = claimqNow(p);
+  if( claimqStep(p, &s) ){
+    i64 iExpires = claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms);
+    if( claimqLeaseLive(iExpires, iAt) ) iAt = iExpires;
+  }
+  claimqStmtDone(p, &s);
+  return iAt;
+}
+
+static void cqContestNext(CqOp *p, CqClaim *pC){
+  CqContest *pOwn = (CqContest*)&pC->own;
+  CqStmt s = cqContestHolder(p, pC);
   pOwn->bNew = !claimqStep(p, &s);
   if( p->rc==SQLITE_OK && !pOwn->bNew && claimqLeaseLive(
         claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms), claimqNow(p)) ){
-    cqContestYield(p, pC, &s);
+    cqContestShow(p, pC, &s, "yield");
   }else if( pC->iTtl==0 ){
     cqContestNothing(p, pC);
   }else{
@@ -285,7 +329,8 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
       .zCols = CQ_CON_COLS, .zOrder = "subject_kind subject_label",
       .aArg = cqContestArg, .nArg = CQ_ARRAYSIZE(cqContestArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qsc",
-      .xNext = cqContestNext, .xStamp = cqContestStamp },
+      .xNext = cqContestNext, .xStamp = cqContestStamp,
+      .xNextAt = cqContestNextAt, .xRows = cqContestRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_fence", .zDoc = "is this token the highest seen?",

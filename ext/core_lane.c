@@ -1,5 +1,5 @@
 /*
-** core_lane.c: order, capabilities and backoff of jobs (SPEC section 7).
+** core_lane.c: order and backoff of jobs (ext/README.md, "Lanes").
 **
 **     priority  created_at_ms  job_id
 **           9             50      12     first

@@ -1,5 +1,6 @@
 /*
-** core_lease.c: the lease, the same for every discipline (SPEC section 1).
+** core_lease.c: the lease, the same for every discipline (ext/README.md, "The
+** one rule of loss").
 **
 ** The one rule of loss: expiry makes a claim takeable; only being displaced
 ** makes it lost.

@@ -84,6 +84,18 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
+** The call was a repeated one: the answer of the first.
+*/
+static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
+  const CqRequest *pReq = p->pReq;
+  if( pReq->bText ){
+    sqlite3_result_text(pCtx, pReq->zAnswer, pReq->nAnswer, SQLITE_TRANSIENT);
+  }else{
+    sqlite3_result_int64(pCtx, pReq->iAnswer);
+  }
+}
+
+/*
 ** xFunc of every function.
 */
 static void cqFuncCall(
@@ -104,7 +116,12 @@ static void cqFuncCall(
   cqFuncRead(&op, &call);
   if( bKeep ) iLast = sqlite3_last_insert_rowid(op.db);
   if( bWrite ) cqFuncWrite(&op, pDef);
+  claimqRequestCall(&op, &call);
   if( op.rc==SQLITE_OK ) pDef->xFunc(&op, &call);
+  if( op.pReq ){
+    if( op.rc==SQLITE_OK && op.pReq->bReplay ) cqFuncReplay(&op, pCtx);
+    claimqRequestEnd(&op);
+  }
   if( bKeep ) sqlite3_set_last_insert_rowid(op.db, iLast);
   claimqOpResult(&op, pCtx);
   claimqOpClear(&op);
@@ -400,6 +417,20 @@ static const CqArgDef cqNoteArg[] = {
   { CQ_ARG(ANY, "value") },
 };
 
+/*
+** claimq_clock(now, settings) -> now, which was read from the clock; raises
+** clock_required if the settings of the database do not allow that.  It stands
+** in statements that write without having read anything before.
+*/
+static void cqClockFunc(CqOp *p, CqCall *pCall){
+  if( sqlite3_value_int(pCall->apVal[1]) & CQ_SET_CLOCK ) claimqFailClock(p);
+  sqlite3_result_value(pCall->pCtx, pCall->apVal[0]);
+}
+static const CqArgDef cqClockArg[] = {
+  { CQ_ARG(ANY, "now") },
+  { CQ_ARG(ANY, "settings") },
+};
+
 /**************************************************************************
 ** Registration
 */
@@ -432,6 +463,8 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
             "are all required capabilities offered?"),
     CQ_FUNC("claimq_owner_id", CQ_F_READ, 1, cqOwnerIdArg, cqOwnerIdFunc,
             "a name nobody else has"),
+    CQ_FUNC("claimq_clock", CQ_F_READ, 2, cqClockArg, cqClockFunc,
+            "for statements of claimq's own"),
     CQ_FUNC("claimq_note", CQ_F_READ, 2, cqNoteArg, cqNoteFunc,
             "for statements of claimq's own"),
   };
@@ -443,7 +476,7 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
 ** The i-th list of functions: those of this file, of the engine, of each
 ** discipline.  0 past the last.
 */
-static const CqFuncDef *cqFuncList(int i, int *pnFunc){
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
   const CqDiscipline *pD;
   switch( i ){
     case 0: return cqFuncOwn(pnFunc);
@@ -451,8 +484,10 @@ static const CqFuncDef *cqFuncList(int i, int *pnFunc){
     case 2: return claimqVacuumFuncs(pnFunc);
     case 3: return claimqOriginFuncs(pnFunc);
     case 4: return claimqSchemaFuncs(pnFunc);
+    case 5: return claimqScheduleFuncs(pnFunc);
+    case 6: return claimqRestoreFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-5);
+  pD = claimqDiscipline(i-7);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;
@@ -464,7 +499,7 @@ static const CqFuncDef *cqFuncList(int i, int *pnFunc){
 CQ_PRIV int claimqFuncRegister(CqConn *pConn){
   const CqFuncDef *aDef;
   int i, j, n, rc = SQLITE_OK;
-  for(i=0; rc==SQLITE_OK && (aDef = cqFuncList(i, &n))!=0; i++){
+  for(i=0; rc==SQLITE_OK && (aDef = claimqFuncList(i, &n))!=0; i++){
     for(j=0; j<n && rc==SQLITE_OK; j++) rc = cqFuncAdd(pConn, &aDef[j]);
   }
   return rc;

@@ -55,6 +55,25 @@ CQ_PRIV void claimqLeaseCells(
 }
 
 /*
+** Fill the nine claim columns at a[0..8] from a row that a claim holds: iCol is
+** the first of the row's columns claim_id, lease_token, owner_id,
+** incarnation_id, claimed_at_ms, expires_at_ms, which stand together.  Which
+** claim was displaced is not known any more.
+*/
+CQ_PRIV void claimqLeaseKept(
+  CqOp *p, CqRows *pRows, CqCell *a, const CqStmt *pRow, int iCol, i64 iFence,
+  i64 nAttempt
+){
+  int i;
+  if( p->rc ) return;
+  assert( a!=0 );
+  for(i=0; i<2; i++) claimqCellColumn(p, pRows, &a[i], pRow, iCol+i);
+  claimqCellInt(&a[2], iFence);
+  for(i=2; i<6; i++) claimqCellColumn(p, pRows, &a[i+1], pRow, iCol+i);
+  claimqCellInt(&a[8], nAttempt);
+}
+
+/*
 ** Bind the lease for the statement that stamps the rows.
 */
 CQ_PRIV void claimqLeaseBind(CqOp *p, CqStmt *pStmt, const CqLease *pLease){

@@ -23,11 +23,17 @@ static void cqPutApply(CqOp *p, CqTask *pTask){
   pPut->pD->xPutWrite(p, pPut);
 }
 
+static void cqPutAnswer(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  claimqRequestAnswer(p, claimqStr(pPut->zKey), pPut->iKey);
+}
+
 /*
 ** Prepare *pPut, whose pD, scope, pPayload and aOpt are set.
 */
 static void cqPutBegin(CqOp *p, CqPut *pPut){
   pPut->task.xApply = cqPutApply;
+  pPut->task.xAnswer = cqPutAnswer;
   pPut->task.zWhat = pPut->pD->pPut->zName;
   if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
 }

@@ -58,8 +58,9 @@ static i64 cqSchemaVersion(CqOp *p){
 
 /*
 ** The first of our objects that is there (bThere), or missing although every
-** database has it (!bThere); 0 if there is none.  Views and triggers do not count as being there: views and
-** theirs stay behind when somebody drops all the tables.
+** database has it (!bThere); 0 if there is none.  Views and triggers do not
+** count as being there: views and theirs stay behind when somebody drops all
+** the tables.
 */
 static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;
@@ -95,8 +96,11 @@ static void cqSchemaVerdict(CqOp *p, i64 iVersion){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "main has a claimq_meta that is not claimq's: rename it");
   }else{
-    claimqFail(p, CQ_SCHEMA_MISMATCH, "the tables are of schema version %lld, "
-        "this claimq %s knows version %d: use the release that made them",
+    claimqFail(p, CQ_SCHEMA_MISMATCH, iVersion<CLAIMQ_SCHEMA_VERSION
+        ? "the tables are of schema version %lld, this claimq %s wants version "
+          "%d: SELECT claimq_init() brings them there"
+        : "the tables are of schema version %lld, this claimq %s knows version "
+          "%d: use the release that made them",
         iVersion, CLAIMQ_VERSION, CLAIMQ_SCHEMA_VERSION);
   }
 }
@@ -144,6 +148,20 @@ CQ_PRIV void claimqSchemaCheck(CqOp *p){
 }
 
 /*
+** 1 if SQLite's message says that a statement does not fit the tables; other
+** messages (a limit of the connection, say) say something else.
+*/
+static int cqSchemaUnfit(const char *zMsg){
+  static const char *const azMsg[] = {
+    "no such column", "no such table", "no such index", "has no column named",
+    "no query solution", "may not be modified", 0
+  };
+  int i;
+  for(i=0; azMsg[i]; i++) if( strstr(zMsg, azMsg[i]) ) return 1;
+  return 0;
+}
+
+/*
 ** A foreign table under one of our names shows when a statement of ours does
 ** not fit it: schema_mismatch.
 */
@@ -153,7 +171,7 @@ static void cqSchemaFits(CqOp *p, const char *zSql){
   if( p->rc ) return;
   rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
   sqlite3_finalize(pStmt);
-  if( rc==SQLITE_ERROR ){
+  if( rc==SQLITE_ERROR && cqSchemaUnfit(sqlite3_errmsg(p->db)) ){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "a table of claimq's name is not claimq's: %s", sqlite3_errmsg(p->db));
   }
@@ -222,6 +240,7 @@ typedef struct CqInit CqInit;
 struct CqInit {
   CqTask task;                    /* First */
   const CqVal *aOpt;
+  i64 iOld;                       /* The format of an older release, or 0 */
   int mOld, mNew;                 /* The settings before and after */
 };
 
@@ -262,7 +281,7 @@ static const char *cqSchemaAmiss(CqOp *p, int mSettings){
 static int cqInitSettings(CqOp *p, i64 iVersion){
   sqlite3_stmt *pStmt = 0;
   int m = 0;
-  if( p->rc || iVersion!=CLAIMQ_SCHEMA_VERSION ) return 0;
+  if( p->rc || iVersion<=0 ) return 0;
   claimqFailRc(p, sqlite3_prepare_v2(p->db,
       claimqSql[CQ_SQL_META_SETTINGS].zSql, -1, &pStmt, 0));
   if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
@@ -281,8 +300,11 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
   CqInit *pI = (CqInit*)pTask;
   i64 iVersion = cqSchemaVersion(p);
   int i;
+  pI->iOld = 0;
   if( iVersion==CQ_META_NONE ){
     if( cqSchemaFind(p, 1) ) cqSchemaVerdict(p, iVersion);
+  }else if( iVersion>0 && iVersion<CLAIMQ_SCHEMA_VERSION ){
+    pI->iOld = iVersion;
   }else{
     cqSchemaVerdict(p, iVersion);
   }
@@ -294,7 +316,7 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
     }
   }
   if( p->rc==SQLITE_OK
-   && (pI->mNew!=pI->mOld || cqSchemaAmiss(p, pI->mNew))
+   && (pI->iOld || pI->mNew!=pI->mOld || cqSchemaAmiss(p, pI->mNew))
   ){
     pTask->eNeed = CQ_NEED_MANY;
   }else{
@@ -307,7 +329,9 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
 */
 static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
   claimqExecSql(p, pObj->zSql);
-  if( p->rc==SQLITE_ERROR && p->zErr && strncmp(p->zErr, "claimq:", 7)!=0 ){
+  if( p->rc==SQLITE_ERROR && p->zErr && cqSchemaUnfit(p->zErr)
+   && strncmp(p->zErr, "claimq:", 7)!=0
+  ){
     char *zWhy = p->zErr;
     p->zErr = 0;
     p->rc = SQLITE_OK;
@@ -358,11 +382,28 @@ static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
   }
 }
 
+/*
+** Bring the tables of an older release to the format of this one.
+*/
+static void cqInitMigrate(CqOp *p, const CqInit *pI){
+  const CqMigrate *pM;
+  if( pI->iOld==0 ) return;
+  for(pM=claimqMigrate; pM->iVersion && p->rc==SQLITE_OK; pM++){
+    if( pM->iVersion>pI->iOld ) claimqExecSql(p, pM->zSql);
+  }
+}
+
 static void cqInitApply(CqOp *p, CqTask *pTask){
   CqInit *pI = (CqInit*)pTask;
   CqStmt guard;
   memset(&guard, 0, sizeof(guard));
+  cqInitMigrate(p, pI);
   cqInitObjects(p, pI, &guard);
+  if( pI->iOld ){
+    CqStmt s = claimqStmt(p, CQ_SQL_META_MIGRATED);
+    claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
+    claimqExec(p, &s);
+  }
   if( pI->mNew!=pI->mOld ){
     CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
     claimqBindInt(p, &s, CQ_META_SET_settings, pI->mNew);

@@ -286,7 +286,7 @@ struct CqSession {
 };
 
 #define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_NULL, \
-  .zDoc = "which session; NULL: any" }
+  .eRole = CQ_ROLE_SCOPE, .zDoc = "which session; NULL: any" }
 #define CQ_ARG_BATCHES { CQ_ARG(INT, "max_batches"), .iDefault = 32, \
   .eRole = CQ_ROLE_MAX, .zDoc = "at most so many batches" }
 #define CQ_ARG_BOUNDARY { CQ_ARG(WORD, "boundary"), \
@@ -531,6 +531,7 @@ static const CqArgDef cqEnqueueOpt[] = {
   { CQ_ARG(INT, "available_at_ms"), .zDoc = "nobody gets it before" },
   { CQ_ARG(INT, "delay_ms"), .zDoc = "the same, from now" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 static const CqArgDef cqEnqueueArg[] = {
   { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_REQUIRED,
@@ -621,7 +622,7 @@ static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
                  aOpt[CQ_E_DELIVERY].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_slot_policy, aOpt[CQ_E_SLOT].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_merge_key, aOpt[CQ_E_MERGE].t);
-  claimqBindInt(p, &s, CQ_SESSION_INSERT_now, pE->iNow);
+  claimqBindNow(p, &s);
   claimqBindInt(p, &s, CQ_SESSION_INSERT_available, pE->iAvailable);
   claimqBindInt(p, &s, CQ_SESSION_INSERT_due,
                 pE->iAvailable<=pE->iNow ? -1 : pE->iAvailable);

@@ -71,11 +71,16 @@ CQ_PRIV void claimqConnUnref(void *pArg){
 */
 
 /*
-** A statement failed.  "No such table" is worth a better word.
+** A statement failed.  "No such table" is worth a better word; what a function
+** of claimq's own has said is not.
 */
 static void cqStmtFail(CqOp *p, const char *zSql, int rc){
   if( p->rc ) return;
-  if( (rc & 0xff)==SQLITE_ERROR ) claimqSchemaDiagnose(p, zSql);
+  if( (rc & 0xff)==SQLITE_ERROR
+   && strncmp(sqlite3_errmsg(p->db), "claimq: ", 8)!=0
+  ){
+    claimqSchemaDiagnose(p, zSql);
+  }
   claimqFailRc(p, rc);
 }
 
@@ -242,6 +247,15 @@ CQ_PRIV void claimqBindCommonInt(CqOp *p, CqStmt *pS, int eCommon, i64 v){
 CQ_PRIV void claimqBindCommonText(CqOp *p, CqStmt *pS, int eCommon, CqText t){
   int i = claimqSql[pS->eStmt].aCommon[eCommon];
   if( i ) claimqBindText(p, pS, i, t);
+}
+
+/*
+** :now and :clock, those that the statement has.
+*/
+CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
+  i64 iNow = claimqClock(p);
+  claimqBindCommonInt(p, pS, CQ_P_now, iNow);
+  claimqBindCommonInt(p, pS, CQ_P_clock, p->bClock);
 }
 
 /*

@@ -224,14 +224,28 @@ static void cqTxnJournal(CqOp *p){
 }
 
 /*
+** What is needed in all: to remember the answer is one more write, that must
+** not stay if the others are undone.
+*/
+static int cqTxnNeed(const CqTask *pTask){
+  if( !pTask->bKeep ) return pTask->eNeed;
+  return pTask->eNeed>CQ_NEED_UNDO ? pTask->eNeed : CQ_NEED_UNDO;
+}
+
+/*
 ** Write what was loaded, where a savepoint is open or none is needed.
 */
 static void cqTxnWrite(CqOp *p, CqTask *pTask){
-  if( p->rc || pTask->eNeed==CQ_NEED_NOTHING ) return;
-  if( pTask->eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
+  int eNeed = cqTxnNeed(pTask);
+  if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
+  if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
   if( p->rc ) return;
   p->bWrote = 1;
-  pTask->xApply(p, pTask);
+  if( pTask->eNeed ) pTask->xApply(p, pTask);
+  if( pTask->bKeep ){
+    pTask->xAnswer(p, pTask);
+    claimqRequestKeep(p);
+  }
 }
 
 /*
@@ -241,15 +255,16 @@ static void cqTxnWrite(CqOp *p, CqTask *pTask){
 */
 static void cqTxnApply(CqOp *p, CqTask *pTask){
   int bWhole = sqlite3_get_autocommit(p->db);
-  if( p->rc || pTask->eNeed<=CQ_NEED_ONE ){
+  int eNeed = cqTxnNeed(pTask);
+  if( p->rc || eNeed<=CQ_NEED_ONE ){
     cqTxnWrite(p, pTask);
   }else if( cqTxnOpen(p, pTask) ){
     cqTxnWrite(p, pTask);
     cqTxnClose(p, pTask, bWhole);
-  }else if( pTask->eNeed==CQ_NEED_MANY ){
+  }else if( p->rc==SQLITE_OK && eNeed==CQ_NEED_MANY ){
     claimqFail(p, CQ_NESTED_WRITE, "%s needs several writes and was called "
-       "inside a writing statement: call it in a SELECT of its own (or fetch "
-       "all rows of the statement that is not finished, or reset it)",
+       "inside a writing statement: call it in a statement of its own (or "
+       "fetch all rows of the statement that is not finished, or reset it)",
        pTask->zWhat);
   }else{
     pTask->bAlone = 1;
@@ -257,11 +272,25 @@ static void cqTxnApply(CqOp *p, CqTask *pTask){
   }
 }
 
+/*
+** Load, unless the call is a repeated one.  What a function answers is always
+** remembered, of claims what took something.
+*/
 static void cqTxnLoad(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
   pTask->eNeed = CQ_NEED_NOTHING;
+  pTask->bKeep = 0;
   pTask->bLocked = sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE;
-  pTask->xLoad(p, pTask);
+  if( p->pReq && claimqRequestFind(p) ){
+    if( pTask->xReplay ) pTask->xReplay(p, pTask);
+  }else if( pTask->xLoad ){
+    pTask->xLoad(p, pTask);
+  }else{
+    pTask->eNeed = CQ_NEED_ONE;
+  }
+  pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
+              && (pTask->eNeed || !p->bFilter);
+  assert( !pTask->bKeep || pTask->xAnswer );
 }
 
 static void cqTxnInside(CqOp *p, CqTask *pTask){
@@ -300,7 +329,7 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
     return;
   }
   cqTxnLoad(p, pTask);
-  if( p->rc || pTask->eNeed==CQ_NEED_NOTHING ) return;
+  if( p->rc || cqTxnNeed(pTask)==CQ_NEED_NOTHING ) return;
   if( CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE) ){
     cqTxnApply(p, pTask);
   }else{
@@ -331,7 +360,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 */
 CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
-  if( pTask->xLoad==0 ){
+  if( pTask->xLoad==0 && p->pReq==0 ){
     pTask->eNeed = CQ_NEED_ONE;
     cqTxnWrite(p, pTask);
   }else if( sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE ){
@@ -394,9 +423,9 @@ CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
     claimqOpReset(p);
-    claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement, "
-        "within a transaction, where SQLite might not undo it: call it in a "
-        "SELECT of its own (or fetch all rows of the statement that is not "
+    claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement "
+        "and a transaction, where SQLite might not undo it: call it in a "
+        "statement of its own (or fetch all rows of the statement that is not "
         "finished, or reset it)", zWhat);
   }else{
     cqTxnStmt(p, CQ_SQL_TXN_RELEASE);

@@ -33,6 +33,7 @@ static const CqArgDef cqVacuumOpt[] = {
   { CQ_ARG(INT, "limit"), .iDefault = CQ_I64_MAX,
     .zDoc = "remove at most so many rows" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 /*
@@ -136,6 +137,10 @@ static void cqVacuumApply(CqOp *p, CqTask *pTask){
   }
 }
 
+static void cqVacuumAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(0), ((CqVacuum*)pTask)->nRemoved);
+}
+
 /*
 ** claimq_vacuum([option, value]...) -> rows removed
 */
@@ -144,6 +149,7 @@ static void cqVacuumFunc(CqOp *p, CqCall *pCall){
   memset(&v, 0, sizeof(v));
   v.task.xLoad = cqVacuumLoad;
   v.task.xApply = cqVacuumApply;
+  v.task.xAnswer = cqVacuumAnswer;
   v.task.zWhat = "claimq_vacuum()";
   v.aOpt = pCall->aOpt;
   claimqRun(p, &v.task);

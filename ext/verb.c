@@ -47,14 +47,28 @@ static const CqArgDef cqReasonArg[] = {
 /* Options that verbs have in every discipline; its own follow. */
 #define CQ_VO_NOW   0
 #define CQ_VO_DELAY 1
-#define CQ_VO_N     2
+#define CQ_VO_N     3
 static const CqArgDef cqVerbOpt[CQ_VO_N] = {
   { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
     .mVerb = 1<<CQ_RENEW|1<<CQ_COMPLETE|1<<CQ_RELEASE|1<<CQ_RETRY|1<<CQ_REJECT,
     .zDoc = "the time of the call; the clock if not given" },
   { CQ_ARG(INT, "delay_ms"), .mVerb = 1<<CQ_RELEASE|1<<CQ_RETRY,
     .zDoc = "nobody gets the work before so long" },
+  { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+    .mVerb = 1<<CQ_RENEW|1<<CQ_COMPLETE|1<<CQ_RELEASE|1<<CQ_RETRY|1<<CQ_REJECT,
+    .zDoc = "makes the call safe to repeat" },
 };
+
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
+  static const CqArgDef none[1];
+  const CqDiscipline *pD;
+  *pnOpt = CQ_VO_N;
+  if( i<0 ) return cqVerbOpt;
+  pD = claimqDiscipline(i);
+  if( pD==0 ) return 0;
+  *pnOpt = pD->nOpt;
+  return pD->nOpt ? pD->aOpt : none;
+}
 
 /**************************************************************************
 ** Arguments
@@ -124,6 +138,7 @@ static void cqVerbRest(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
     }
     claimqRead(p, &cqVerbOpt[CQ_VO_NOW], pCall->apVal[iOpt-1], &now);
   }
+  claimqRequestCall(p, pCall);
 }
 
 /**************************************************************************
@@ -145,6 +160,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   pHold->nSize = 1;
   *pHead = claimqStmt(p, pD->eHold);
   claimqBindCommonInt(p, pHead, CQ_P_head, pV->iHead);
+  claimqBindCommonText(p, pHead, CQ_P_claim, pV->claimId);
   if( claimqStep(p, pHead) ){
     pHold->bHead = 1;
     pHold->nSize = claimqColInt(pHead, CQ_COL_HOLD_claim_size);
@@ -157,7 +173,8 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   eVerdict = p->rc ? CQ_HOLD_UNKNOWN : claimqHoldVerdict(pHold);
   if( p->rc==SQLITE_OK && eVerdict!=CQ_HOLD_OK ){
     pV->iResult = 0;
-    if( pV->eVerb!=CQ_REVOKE && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
+    if( pV->eVerb!=CQ_REVOKE
+     && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
      && !(pD->xLost && pD->xLost(p, pV, eVerdict, pHead))
     ){
       claimqLeaseLost(p, eVerdict, pV->claimId, other);
@@ -193,6 +210,7 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
   CqText id = {0, 0}, token = {0, 0};
   int bHead;
   claimqBindCommonInt(p, &head, CQ_P_head, pV->iHead);
+  claimqBindCommonText(p, &head, CQ_P_claim, pV->claimId);
   bHead = claimqStep(p, &head);
   if( bHead ){
     id = claimqColText(p, &head, CQ_COL_HOLD_claim_id);
@@ -218,6 +236,11 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
   }
   claimqStmtDone(p, &head);
   return p->rc==SQLITE_OK;
+}
+
+static void cqVerbAnswer(CqOp *p, CqTask *pTask){
+  CqVerb *pV = (CqVerb*)pTask;
+  claimqRequestAnswer(p, claimqStr(pV->zResult), pV->iResult);
 }
 
 static void cqVerbLoad(CqOp *p, CqTask *pTask){
@@ -262,7 +285,7 @@ CQ_PRIV void claimqVerbBind(CqOp *p, const CqVerb *pV, CqStmt *pStmt){
   claimqBindCommonInt(p, pStmt, CQ_P_head, pV->iHead);
   claimqBindCommonText(p, pStmt, CQ_P_claim, pV->claimId);
   claimqBindCommonText(p, pStmt, CQ_P_token, pV->token);
-  claimqBindCommonInt(p, pStmt, CQ_P_now, claimqClock(p));
+  claimqBindNow(p, pStmt);
   claimqBindCommonText(p, pStmt, CQ_P_reason, pV->reason);
   if( iUntil && pV->iUntil>=0 ) claimqBindInt(p, pStmt, iUntil, pV->iUntil);
   else if( iUntil ) claimqBindNull(p, pStmt, iUntil);
@@ -301,7 +324,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
-  if( p->rc || eStmt<0 || pV->bNoFast ) return 0;
+  if( p->rc || eStmt<0 || p->pReq || pV->bNoFast ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
   s = claimqStmt(p, eStmt);
@@ -320,6 +343,7 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
+  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = pCall->pDef->iData;
   v.claimId = pCall->aArg[0].t;
@@ -336,8 +360,11 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
   }
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
   if( p->rc ) return;
-  if( v.zResult ) sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
-  else sqlite3_result_int64(pCall->pCtx, v.iResult);
+  if( v.zResult ){
+    sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
+  }else{
+    sqlite3_result_int64(pCall->pCtx, v.iResult);
+  }
 }
 
 /*
@@ -369,6 +396,7 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
+  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = CQ_REVOKE;
   v.iDelay = -1;
@@ -404,6 +432,8 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
     { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
       .mVerb = CQ_CO_TEXT|CQ_CO_INT },
     { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1 },
+    { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+      .mVerb = CQ_CO_TEXT|CQ_CO_INT },
   };
   static const CqArgDef batch = {
     CQ_ARG(TEXT, "batch_id"), .mFlag = CQ_A_REQUIRED
@@ -415,11 +445,12 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   int bInt = cqKeyIsInt(p, pKey);
   const CqDiscipline *pD;
   const char *zResult = "missing";
-  CqVal key, aOpt[2];
+  CqVal key, aOpt[CQ_ARRAYSIZE(aDef)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
-  claimqReadOptions(p, aDef, 2, bInt ? CQ_CO_INT : CQ_CO_TEXT,
+  claimqReadOptions(p, aDef, CQ_ARRAYSIZE(aDef), bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);
+  claimqRequestCall(p, pCall);
   for(i=0; p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     if( pD->xCancel && pD->eCancel==(bInt ? CQ_T_INT : CQ_T_TEXT) ){
       zResult = pD->xCancel(p, &key, (int)aOpt[1].i);
@@ -430,6 +461,10 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   }
 }
 
+CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
+  return pDef->xFunc==cqVerbFunc;
+}
+
 #define CQ_VERB(NAME, ARGS, N, KIND, VERB, DOC) \
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = N, .bRest = 1, \
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
@@ -438,7 +473,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a claim id, or the id of a job" },
   };
-  static const CqArgDef revokeOpt[] = { CQ_ARG_NOW };
+  static const CqArgDef revokeOpt[] = { CQ_ARG_NOW, CQ_ARG_REQUEST };
   static const CqArgDef cancelArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
   };
@@ -453,12 +488,13 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
             "the attempt failed: try again"),
     CQ_VERB("claimq_reject", cqReasonArg, 3, CQ_F_WRITE, CQ_REJECT,
             "the work is bad: move it to the dead letters"),
-    { .zName = "claimq_guard", .zDoc = "raise claim_lost unless the claim holds",
+    { .zName = "claimq_guard",
+      .zDoc = "raise claim_lost unless the claim holds",
       .eKind = CQ_F_READ, .nMin = 2, .aArg = cqVerbArg, .nArg = 2,
       .xFunc = cqVerbFunc, .iData = CQ_GUARD },
     { .zName = "claimq_revoke", .zDoc = "displace a holder now",
       .eKind = CQ_F_WRITE, .nMin = 1, .aArg = revokeArg, .nArg = 1,
-      .aOpt = revokeOpt, .nOpt = 1, .xFunc = cqRevokeFunc },
+      .aOpt = revokeOpt, .nOpt = 2, .xFunc = cqRevokeFunc },
     { .zName = "claimq_cancel", .zDoc = "take work out of its queue",
       .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = cancelArg, .nArg = 1,
       .xFunc = cqCancelFunc },

@@ -8,6 +8,8 @@
 --   :token        the lease token
 --   :owner, :incarnation, :expires    of the lease that is given
 --   :now          the time of the call
+--   :clock        1 if that was read from the clock, and nobody has asked yet
+--                 whether the database allows that
 --   :until        of a verb: the new expiry, or the time at which the work is
 --                 due again; NULL: as it was
 --   :reason       of a verb: why it failed
@@ -16,7 +18,7 @@
 -- :head, and says whose it is.
 --
 -- columns: HOLD claim_id lease_token claim_size
--- common: head claim token owner incarnation now expires until reason
+-- common: head claim token owner incarnation now clock expires until reason
 
 -- fragment: STAMP
 -- What every claim writes to its rows.
@@ -33,6 +35,12 @@ claimed_at_ms=NULL, expires_at_ms=NULL
 fencing_token+(fencing_token<9223372036854775807)
 
 -- fragment: LETTER_INTO
--- What a discipline writes into a new dead letter.
-source, scope, ref, payload, payload_type, created_at_ms, failed_at_ms, reason,
-error_class, attempts, origin
+-- How a discipline writes dead letters: INSERT ... SELECT or VALUES follows.
+INSERT INTO {{S}}.claimq_letter(source, scope, ref, payload, payload_type,
+  created_at_ms, failed_at_ms, reason, error_class, attempts, origin)
+
+-- fragment: NOW
+-- The time of the call, in a statement that writes without having read anything
+-- before: it must see for itself whether the clock may be used.
+iif(:clock, claimq_clock(:now, (SELECT value FROM {{S}}.claimq_meta
+                                WHERE name='settings')), :now)

@@ -53,6 +53,19 @@ INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 -- The fencing token that the last winner of any contest got.
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('contest_fence', 0);
 
+-- Answers of calls that gave a request, so that they can be repeated: of which
+-- function, with which first argument, by which owner; and when.
+CREATE TABLE {{S}}.claimq_request(
+  request  TEXT NOT NULL PRIMARY KEY,
+  func     TEXT NOT NULL,
+  scope    TEXT,
+  owner_id TEXT,
+  at_ms    INTEGER NOT NULL,
+  answer   ANY                          -- of a claim: a JSON array of claim ids
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
+
 --------------------------------------------------------------------------
 -- Sessions: claimq(session, owner, ...) takes batches of one session in the
 -- order of enqueue_seq.
@@ -646,7 +659,7 @@ CREATE TABLE {{S}}.claimq_letter(
   created_at_ms   INTEGER NOT NULL,
   failed_at_ms    INTEGER NOT NULL,
   reason          TEXT,
-  error_class     TEXT,                 -- a word of the caller's
+  error_class     TEXT,                 -- a word of the caller's, or NULL
   attempts        INTEGER NOT NULL DEFAULT 0,
   status          TEXT NOT NULL DEFAULT 'pending'
                   CHECK(status='pending' OR status='reprocessing'

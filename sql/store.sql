@@ -28,6 +28,9 @@ SELECT value FROM {{S}}.claimq_meta WHERE name='settings'
 -- name: META_SET
 UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
 
+-- name: META_MIGRATED
+UPDATE {{S}}.claimq_meta SET value=:version WHERE name='schema_version'
+
 -- name: SCHEMA_HAS
 -- One row if there is an object of this name.
 SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name

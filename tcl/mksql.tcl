@@ -20,7 +20,8 @@
 #     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
-# any file and in other fragments; {{S}} is the schema that all tables are in.
+# any file and in other fragments, also with words that take the places of $1
+# and $2 in it: {{OLDEST session}}.  {{S}} is the schema that all tables are in.
 #
 # Statements that stand in for each other share their names:
 #
@@ -62,7 +63,15 @@
 #     -- option: any_session serial
 #
 # before a statement says that it is for databases with one of these settings
-# of claimq_init() only; without that line a statement is for all.
+# of claimq_init() only; without that line a statement is for all.  Another file
+# may bring such statements, too, in blocks that begin with the line
+#
+#     -- schema:
+#
+# What brings the tables of format N-1 to format N stands in migrate.sql, one
+# statement to a block, in the order in which they run:
+#
+#     -- migrate: N
 #
 # How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
@@ -117,10 +126,13 @@ proc squeeze {pieces} {
 proc expand {where text {outer {}}} {
   global fragment schema_name
   set text [string map [list "{{S}}" $schema_name] $text]
-  while {[regexp {\{\{(\w+)\}\}} $text all name]} {
+  while {[regexp {\{\{(\w+)((?: \w+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
     if {$name in $outer} {fail $where "fragment $name uses itself"}
-    set value [expand $where [lindex $fragment($name) 1] [concat $outer $name]]
+    lassign $words one two
+    set value [string map [list {$1} $one {$2} $two] \
+      [lindex $fragment($name) 1]]
+    set value [expand $where $value [concat $outer $name]]
     set text [string map [list $all $value] $text]
   }
   return $text
@@ -135,21 +147,22 @@ source [file join [file dirname [info script]] files.tcl]
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
 # TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
+  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
   lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
     if {[regexp {^--\s*common:(.*)$} $text -> names]} {
       lappend ::common {*}$names
-    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> name list]} {
-      set ::kind($name) $list
+    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> what list]} {
+      set ::kind($what) $list
     } elseif {[regexp {^--\s*shape:\s*(\w+)\s*\(([^)]*)\)(.*)$} $text -> \
-        name list columns]} {
-      set ::shape($name) [list $file:$line $list $columns]
+        what list columns]} {
+      set ::shape($what) [list $file:$line $list $columns]
     } elseif {[regexp $marker $text -> newkind newname newlike]} {
       add_block $kind $file $start $name $body $like
-      lassign [list $newkind $newname $line "" $newlike] kind name start body like
-      if {![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
+      lassign [list $newkind $newname $line "" $newlike] \
+        kind name start body like
+      if {$kind in {name fragment} && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
     } elseif {$kind ne ""} {
@@ -165,6 +178,14 @@ proc add_block {kind file line name body like} {
   global stmt fragment seen root
   if {$kind eq ""} return
   set where $file:$line
+  if {$kind eq "schema"} {
+    read_schema $file $body [expr {$line+1}]
+    return
+  }
+  if {$kind eq "migrate"} {
+    lappend ::migrate $name $where [squeeze [scan_sql $file $body $line]]
+    return
+  }
   if {[info exists seen($name)]} {
     fail $where "$kind $name again, first at $seen($name)"
   }
@@ -179,14 +200,14 @@ proc add_block {kind file line name body like} {
   }
 }
 
-# A schema file, into the global schema (list of TYPE NAME OPTION WHERE SQL).  A
-# trigger has semicolons inside; it ends with "; END ;" as sqlite3_complete()
-# sees it.
-proc read_schema {file} {
+# The statements of a schema, into the global schema (list of TYPE NAME OPTION
+# WHERE SQL).  A trigger has semicolons inside; it ends with "; END ;" as
+# sqlite3_complete() sees it.
+proc read_schema {file body line} {
   set sql ""
   set words {}
   set option ""
-  foreach {kind text line} [scan_sql $file [read_file $file] 1] {
+  foreach {kind text line} [scan_sql $file $body $line] {
     if {$sql eq ""} {
       regexp {^--\s*option:\s*(.*?)\s*$} $text -> option
       if {$kind in {space comment}} continue
@@ -452,7 +473,8 @@ proc write_header {fd} {
   puts $fd "  CQ_NCOMMON\n} CqCommon;\n"
   foreach k [lsort [array names ::kind]] {
     puts $fd "/* The first columns of all statements *_$k. */\nenum {"
-    puts $fd "  [join [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}] ",\n  "]\n};\n"
+    set names [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}]
+    puts $fd "  [join $names ",\n  "]\n};\n"
   }
   puts $fd "/* Parameters and columns of each statement. */"
   foreach {name where text} [concat [shapes] $stmt] {
@@ -477,10 +499,17 @@ struct CqSchemaObj {
   const char *zSql;
 };
 
+typedef struct CqMigrate CqMigrate;
+struct CqMigrate {
+  int iVersion;                   /* The format it leads to; 0 ends the list */
+  const char *zSql;
+};
+
 /* In the amalgamation the tables stand before all that uses them. */
 #ifndef CLAIMQ_AMALGAMATION
 extern const CqSql claimqSql\[CQ_NSTMT\];
 extern const CqSchemaObj claimqSchema\[CQ_NSCHEMA\];
+extern const CqMigrate claimqMigrate\[\];
 #endif
 
 #endif /* CLAIMQ_SQL_H */"
@@ -529,6 +558,11 @@ proc write_source {fd} {
       [expand $where $text]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
+  puts $fd "CQ_PRIV const CqMigrate claimqMigrate\[\] = {"
+  foreach {version where text} $::migrate {
+    puts $fd "  {$version,[c_text $where [expand $where $text] "    "]},"
+  }
+  puts $fd "  {0, 0}\n};"
 }
 
 # Written aside and renamed, so that a failed run leaves no half of a file; and
@@ -552,14 +586,15 @@ proc main {argv} {
     puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ... FILE.c ..."
     exit 2
   }
-  lassign {} stmt schema common cfiles
+  lassign {} stmt schema common cfiles blocks ::migrate
   foreach file [lsort -unique $files] {
     switch -glob -- $file {
       *.c          {lappend cfiles $file}
-      */schema.sql {read_schema $file}
-      default      {read_blocks $file}
+      */schema.sql {read_schema $file [read_file $file] 1}
+      default      {lappend blocks $file}
     }
   }
+  foreach file $blocks {read_blocks $file}
   foreach {what list} [list statement $stmt schema $schema] {
     if {$list eq ""} {fail $outdir "no $what in [join $files]"}
   }

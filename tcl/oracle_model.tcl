@@ -6,13 +6,13 @@
 #                                                -> rows, as text
 #     model::verb complete qwc:1:1 $token {} {} 1200     -> 1
 #
-# This is SPEC sections 6 to 10 written down from the SPEC: rows are dicts,
-# tables are dicts of rows by key, everything is found by looking at all of
-# it.  No index, no promotion, no trigger, no SQL.  tcl/oracle.tcl runs the
-# same history on this and on claimq, and compares.
+# This is what the manual (ext/README.md) says, not what the code does: rows
+# are dicts, tables are dicts of rows by key, everything is found by looking at
+# all of it.  No index, no promotion, no trigger, no SQL.  tcl/oracle.tcl runs
+# the same history on this and on claimq, and compares.
 #
-# What the SPEC leaves open is decided as the manual and the head comments of
-# ext/*.c say; such places are marked "Open:".
+# What the manual leaves open is decided as the head comments of ext/*.c say;
+# such places are marked "Open:".
 #
 # Values: numbers and texts as they are, NULL for NULL (so no text may be
 # "NULL" or look like a number); payload and result are SQL literals.  A result

@@ -720,7 +720,7 @@ static int cqSelected(const CqAsk *pAsk, const CqCand *a, int n){
   return nTaken;
 }
 
-/* What SPEC section 6 says of every claim, on its own words. */
+/* What the manual (Sessions) says of every claim, in words of its own. */
 static const char *cqBroken(const CqAsk *pAsk, const CqCand *a, int n, int k){
   int i;
   if( k>pAsk->nMax ) return "more than the maximum";
@@ -906,7 +906,12 @@ static void cqTestCapable(void){
   for(i=0; i<64; i++) for(j=0; j<64; j++) for(k=0; k<4; k++){
     CqText need = cqCapsList(i, k&1, z1);
     CqText have = cqCapsList(j, k>>1, z2);
-    cqCheck(claimqCapable(need, have)==((i&~j)==0), "%.*s in %.*s",
+    CqText aItem[16];
+    char zText[200];
+    int n = claimqCapsCheck(have);
+    cqCheck(n>=0 && n<=16 && claimqCapsCheck(need)>=0, "lists");
+    n = claimqCapsSplit(have, aItem, zText);
+    cqCheck(claimqCapsMeet(need, aItem, n)==((i&~j)==0), "%.*s in %.*s",
             need.n, need.z, have.n, have.z);
   }
 }
@@ -958,11 +963,14 @@ struct CqTsv {
   char *azHead[CQ_NCELL], *azCell[CQ_NCELL];
 };
 
-/* Read a line and cut it at the tabs.  The number of cells, 0 at the end. */
+/* Read a line and cut it at the tabs.  The number of cells, 0 at the end.  A
+** line that begins with # is a comment. */
 static int cqTsvLine(CqTsv *p, char *zBuf, int nBuf, char **azOut){
   int n = 0;
   char *z = zBuf;
-  if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  do{
+    if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  }while( zBuf[0]=='#' );
   z[strcspn(z, "\r\n")] = 0;
   while( z ){
     if( n==CQ_NCELL ) cqFatal("too many columns", p->zFile);
@@ -1160,6 +1168,8 @@ static void cqTestSelection(const char *zDir){
 
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
+#include "core_cron_test.h"
+#include "core_limit_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1187,6 +1197,11 @@ static const CqPart aPart[] = {
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
+  { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
+      cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
+      cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
+  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+      cqTestLimitExample, cqTestLimitEdges } },
 };
 
 static void cqRunPart(const CqPart *p){
@@ -1206,6 +1221,7 @@ int main(int argc, char **argv){
   }
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
+  cqTestCronVectors(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);
   printf("%ld passed, %ld failed\n", nPass, nFail);
   return nFail>0;

@@ -110,11 +110,11 @@ static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
     zCols += n + (zCols[n]==' ');
   }
   for(i=0; zList && i<p->pDef->nArg; i++){
-    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN%s", zList,
-        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "",
-        i+1<p->pDef->nArg ? "," : "");
+    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN,", zList,
+        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "");
   }
   if( zList==0 ) return SQLITE_NOMEM;
+  zList[strlen(zList)-1] = 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_DECLARE].zSql, zList);
   if( zSql ) rc = sqlite3_declare_vtab(db, zSql);
   sqlite3_free(zSql);
@@ -156,7 +156,10 @@ static int cqVtabConnect(
     rc = cqVtabDeclare(db, p, zCols);
     sqlite3_free(zCols);
   }
-  if( rc==SQLITE_OK ) rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  if( rc==SQLITE_OK ){
+    rc = sqlite3_vtab_config(db, pDef->bWrites ? SQLITE_VTAB_DIRECTONLY
+                                               : SQLITE_VTAB_INNOCUOUS);
+  }
   if( rc ){
     *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     cqVtabDisconnect(&p->base);
@@ -633,13 +636,23 @@ static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
                                   cqModuleFree);
 }
 
-CQ_PRIV int claimqVtabRegister(CqConn *pConn){
+/*
+** The i-th list of tables: those of claimq itself, then of each discipline.
+*/
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
   const CqDiscipline *pD;
-  int i, j, rc = SQLITE_OK;
-  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
-    for(j=0; j<pD->nTable && rc==SQLITE_OK; j++){
-      rc = cqModuleAdd(pConn, &pD->aTable[j]);
-    }
+  if( i==0 ) return claimqHelpTable(pnTable);
+  pD = claimqDiscipline(i-1);
+  if( pD==0 ) return 0;
+  *pnTable = pD->nTable;
+  return pD->aTable;
+}
+
+CQ_PRIV int claimqVtabRegister(CqConn *pConn){
+  const CqTableDef *aTable;
+  int i, j, n, rc = SQLITE_OK;
+  for(i=0; (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n && rc==SQLITE_OK; j++) rc = cqModuleAdd(pConn, &aTable[j]);
   }
   return rc;
 }
@@ -662,14 +675,12 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
 }
 
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
-  const CqDiscipline *pD;
-  int i, j, bOk = 1;
+  const CqTableDef *aTable;
+  int i, j, n, bOk = 1;
   if( !sqlite3_get_autocommit(pConn->db) ) return 0;
-  for(i=0; bOk && (pD = claimqDiscipline(i))!=0; i++){
-    for(j=0; j<pD->nTable && bOk; j++){
-      if( pD->aTable[j].bWrites ){
-        bOk = cqVtabAttachOne(pConn, pD->aTable[j].zName);
-      }
+  for(i=0; bOk && (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n && bOk; j++){
+      if( aTable[j].bWrites ) bOk = cqVtabAttachOne(pConn, aTable[j].zName);
     }
   }
   return bOk;

@@ -1,0 +1,489 @@
+/*
+** letter.c: dead letters, the second chance for what failed.
+**
+**     SELECT claimq_reject(:claim_id, :lease_token, 'no such user');
+**     SELECT letter_id, source, scope, payload, reason, claim_id
+**       FROM claimq_dead_letter('session', NULL, 'admin');
+**     -- 1|session|chat-1|hi|no such user|qdc:1:1
+**     SELECT claimq_complete('qdc:1:1', :lease_token);   -- seen to: resolved
+**     SELECT claimq_requeue(2);                          -- try it once more
+**     -- qwb:9f3c...
+**
+** Letters are claimed like everything else: oldest first, one claim for the
+** whole call.  complete resolves them, reject discards them, release and retry
+** make them pending again.  Resolved and discarded letters stay as a record
+** until claimq_vacuum() removes them.
+**
+** The column `attempts` of a claimed letter is the letter's own: the attempts
+** of the work that failed, plus one for every retry of the letter.
+**
+** claimq_requeue() makes new work of a letter, with fresh attempts, and
+** resolves the letter.  A letter that nobody has live can be requeued by
+** anyone.  Who holds it says so with the options claim_id and lease_token; the
+** claim then goes on with the letters that are left.  A source key is kept if
+** it is free, else the new work has none.
+*/
+#include "claimq_int.h"
+
+/* The result's columns, the first ones of LETTER_ROW. */
+#define CQ_DL_COLS "letter_id source scope ref payload payload_type " \
+  "created_at_ms failed_at_ms reason"
+#define CQ_DL_NCOL 9
+
+static const char *const *cqLetterWords(void){
+  static const char *const az[] = { "session", "lane", "outbox", 0 };
+  return az;
+}
+
+/**************************************************************************
+** Claim
+*/
+#define CQ_LETTER_SOURCE 0        /* Arguments */
+#define CQ_LETTER_SCOPE  1
+static const CqArgDef cqLetterArg[] = {
+  { CQ_ARG(WORD, "source"), .xWords = cqLetterWords, .bNoDefault = 1,
+    .mFlag = CQ_A_LOOK,
+    .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "the discipline that the letters come from; NULL: all" },
+  { CQ_ARG(TEXT, "scope"), .mFlag = CQ_A_NAME, .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "session, lane or QUEUE/PARTITION; NULL: all" },
+  CQ_ARG_OWNER,
+  CQ_ARG_TTL,
+  { CQ_ARG(INT, "max_letters"), .iDefault = 1, .eRole = CQ_ROLE_MAX,
+    .zDoc = "at most so many letters" },
+  CQ_ARG_INCARNATION,
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
+};
+
+/*
+** The source that was asked for; z==0: all.
+*/
+static CqText cqLetterSource(const CqClaim *pC){
+  CqText none = {0, 0};
+  const CqVal *pVal = &pC->aArg[CQ_LETTER_SOURCE];
+  return pVal->bGiven ? pVal->t : none;
+}
+
+/*
+** Add the letter that pRow stands on to the rows for the caller.  The first
+** one is the head: the lease comes from it.
+*/
+static void cqLetterTake(CqOp *p, CqClaim *pC, const CqStmt *pRow){
+  CqCell *a = claimqRowsAdd(p, pC->pRows);
+  i64 iLetter = claimqColInt(pRow, CQ_COL_LETTER_ROW_letter_id);
+  claimqCellColumns(p, pC->pRows, a, pRow, CQ_DL_NCOL);
+  claimqIdsAdd(p, &pC->ids, iLetter);
+  if( p->rc ) return;
+  if( pC->ids.n==1 ){
+    claimqLeaseMake(p, &pC->lease, pC, iLetter,
+        claimqColInt(pRow, CQ_COL_LETTER_ROW_fencing_token),
+        claimqStr("dead_letter"));
+  }
+  claimqLeaseCells(p, pC->pRows, &a[CQ_DL_NCOL], &pC->lease,
+      claimqColText(p, pRow, CQ_COL_LETTER_ROW_claim_id),
+      claimqColInt(pRow, CQ_COL_LETTER_ROW_attempts));
+}
+
+/*
+** Run x for each source that the claim is about, with a statement about late
+** letters that is bound: eAll for all scopes, eIn for one.  Returns the sum of
+** what x returns.
+*/
+static i64 cqLetterEach(
+  CqOp *p, CqClaim *pC, int eAll, int eIn, i64 nMax,
+  i64 (*x)(CqOp*, CqStmt*)
+){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqText source = cqLetterSource(pC);
+  const char *const *az = cqLetterWords();
+  i64 n = 0;
+  for(; *az && n<nMax && p->rc==SQLITE_OK; az++){
+    CqStmt s;
+    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
+    s = claimqStmt(p, scope.z ? eIn : eAll);
+    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
+    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+    claimqBindInt(p, &s, CQ_LETTER_LATE_limit, nMax-n);
+    n += x(p, &s);
+  }
+  return n;
+}
+
+static i64 cqLetterCountLate(CqOp *p, CqStmt *pS){
+  i64 n = claimqStep(p, pS) ? claimqColInt(pS, CQ_COL_LETTER_LATE_n) : 0;
+  claimqStmtDone(p, pS);
+  return n;
+}
+
+static void cqLetterNext(CqOp *p, CqClaim *pC){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqStmt scan = claimqStmt(p,
+      scope.z ? CQ_SQL_LETTER_ANY_IN : CQ_SQL_LETTER_ANY);
+  CqStmt row = claimqStmt(p, CQ_SQL_LETTER_ROW);
+  i64 nLate = 0;
+  claimqBindText(p, &scan, CQ_LETTER_ANY_source, cqLetterSource(pC));
+  claimqBindInt(p, &scan, CQ_LETTER_ANY_now, claimqNow(p));
+  if( scope.z ) claimqBindText(p, &scan, CQ_LETTER_ANY_scope, scope);
+  claimqBindInt(p, &scan, CQ_LETTER_ANY_limit, pC->nMax);
+  while( claimqStep(p, &scan) ){
+    claimqBindInt(p, &row, CQ_LETTER_ROW_id,
+                  claimqColInt(&scan, CQ_COL_LETTER_ANY_letter_id));
+    if( claimqStep(p, &row) ) cqLetterTake(p, pC, &row);
+    claimqStmtReset(&row);
+  }
+  claimqStmtDone(p, &row);
+  claimqStmtDone(p, &scan);
+  if( pC->ids.n ){
+    nLate = cqLetterEach(p, pC, CQ_SQL_LETTER_LATE, CQ_SQL_LETTER_LATE_IN,
+                         CQ_DUE_FEW, cqLetterCountLate);
+  }
+  claimqClaimNeed(pC, nLate>=CQ_DUE_FEW);
+}
+
+/*
+** The letters of a claim that was made before, if it still has all of them.
+*/
+static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqVerb v;
+  CqStmt s, row;
+  memset(&v, 0, sizeof(v));
+  v.claimId = claimId;
+  if( !claimqClaimIdParse(claimId, "qdc", &v.iHead, &v.iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
+  row = claimqStmt(p, CQ_SQL_LETTER_ROW);
+  claimqVerbBind(p, &v, &s);
+  while( claimqStep(p, &s) ){
+    claimqBindInt(p, &row, CQ_LETTER_ROW_id,
+                  claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id));
+    if( claimqStep(p, &row) ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      claimqCellColumns(p, pC->pRows, a, &row, CQ_DL_NCOL);
+      claimqLeaseKept(p, pC->pRows, a ? &a[CQ_DL_NCOL] : 0, &row,
+          CQ_COL_LETTER_ROW_claim_id, v.iFence,
+          claimqColInt(&row, CQ_COL_LETTER_ROW_attempts));
+    }
+    claimqStmtReset(&row);
+  }
+  claimqStmtDone(p, &row);
+  claimqStmtDone(p, &s);
+}
+
+static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
+  i64 iDue = CQ_I64_MAX;
+  if( claimqStep(p, pS)
+   && claimqColType(pS, CQ_COL_LETTER_LATE_n)!=SQLITE_NULL
+  ){
+    iDue = claimqColInt(pS, CQ_COL_LETTER_LATE_n);
+  }
+  claimqStmtDone(p, pS);
+  return iDue;
+}
+
+/*
+** When a letter can be had: now if one can, else when the first falls due.
+*/
+static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqText source = cqLetterSource(pC);
+  const char *const *az = cqLetterWords();
+  i64 iAt = CQ_I64_MAX;
+  for(; *az && p->rc==SQLITE_OK; az++){
+    CqStmt s;
+    i64 iDue;
+    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
+    s = claimqStmt(p, scope.z ? CQ_SQL_LETTER_FIRST_IN : CQ_SQL_LETTER_FIRST);
+    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
+    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+    iDue = cqLetterFirstDue(p, &s);
+    if( iDue<iAt ) iAt = iDue;
+  }
+  return iAt<claimqNow(p) ? claimqNow(p) : iAt;
+}
+
+static void cqLetterTidy(CqOp *p, CqClaim *pC){
+  cqLetterEach(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
+               CQ_DUE_MOST, claimqExec);
+}
+
+static void cqLetterStamp(CqOp *p, CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_STAMP);
+  claimqLeaseBind(p, &s, &pC->lease);
+  claimqBindInt(p, &s, CQ_LETTER_STAMP_size, pC->ids.n);
+  claimqBindIds(p, &s, CQ_LETTER_STAMP_ids, &pC->ids);
+  claimqClaimStamp(p, pC, &s, pC->ids.n);
+}
+
+/**************************************************************************
+** The verbs
+*/
+
+/*
+** Count the letters of the claim.
+*/
+static void cqLetterMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_COUNT);
+  (void)pHead;
+  claimqVerbBind(p, pV, &s);
+  if( claimqStep(p, &s) ){
+    pV->hold.nRow = claimqColInt(&s, CQ_COL_LETTER_COUNT_n);
+    pV->hold.nToken = claimqColInt(&s, CQ_COL_LETTER_COUNT_n_token);
+  }
+  claimqStmtDone(p, &s);
+}
+
+/**************************************************************************
+** claimq_requeue(letter_id [, option, value]...) -> the key of the new work
+*/
+static const CqArgDef cqRequeueArg[] = {
+  { CQ_ARG(INT, "letter_id"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
+    .zDoc = "the letter to put back" },
+};
+#define CQ_RO_CLAIM 0
+#define CQ_RO_TOKEN 1
+static const CqArgDef cqRequeueOpt[] = {
+  { CQ_ARG(TEXT, "claim_id"), .zDoc = "of the caller's claim of the letter" },
+  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of the same" },
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
+};
+
+typedef struct CqRequeue CqRequeue;
+struct CqRequeue {
+  CqTask task;                    /* First */
+  i64 iLetter;
+  CqVerb claim;                   /* The caller's claim; claimId.z==0: none */
+  const CqDiscipline *pD;         /* Where the letter came from */
+  char *zKey;                     /* OUT: key of the new work, if text */
+  i64 iKey;                       /* ... if not */
+};
+
+/*
+** The caller says that it holds the letter: claim_lost if not.
+*/
+static void cqRequeueProve(CqOp *p, CqRequeue *pR){
+  CqVerb *pV = &pR->claim;
+  int bMine = 0;
+  CqStmt s;
+  claimqVerbHold(p, pV, &s);
+  claimqStmtDone(p, &s);
+  s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
+  claimqVerbBind(p, pV, &s);
+  while( claimqStep(p, &s) ){
+    bMine |= claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id)==pR->iLetter;
+  }
+  claimqStmtDone(p, &s);
+  if( !bMine ){
+    claimqFail(p, CQ_CLAIM_LOST, "claim %.*s does not hold letter %lld",
+        pV->claimId.n, pV->claimId.z, pR->iLetter);
+  }
+}
+
+/*
+** May the letter that pS stands on be requeued?  Raises conflict or claim_lost
+** if not.
+*/
+static void cqRequeueCheck(CqOp *p, CqRequeue *pR, const CqStmt *pS){
+  CqText status = claimqColText(p, pS, CQ_COL_LETTER_STATE_status);
+  CqText holder = claimqColText(p, pS, CQ_COL_LETTER_STATE_claim_id);
+  if( p->rc ) return;
+  if( claimqTextEq(status, claimqStr("resolved"))
+   || claimqTextEq(status, claimqStr("discarded"))
+  ){
+    claimqFail(p, CQ_CONFLICT, "letter %lld is %.*s already", pR->iLetter,
+               status.n, status.z);
+  }else if( pR->claim.claimId.z ){
+    cqRequeueProve(p, pR);
+  }else if( claimqColInt(pS, CQ_COL_LETTER_STATE_held) ){
+    claimqFail(p, CQ_CONFLICT, "letter %lld is held by claim %.*s until %lld: "
+        "give its claim_id and lease_token, or wait", pR->iLetter, holder.n,
+        holder.z, claimqColInt(pS, CQ_COL_LETTER_STATE_expires_at_ms));
+  }
+}
+
+/*
+** Take LETTER_STATE, bound.
+*/
+static CqStmt cqRequeueState(CqOp *p, const CqRequeue *pR){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_STATE);
+  claimqBindInt(p, &s, CQ_LETTER_STATE_id, pR->iLetter);
+  claimqBindInt(p, &s, CQ_LETTER_STATE_now, claimqNow(p));
+  return s;
+}
+
+/*
+** The discipline that a letter came from, 0 if none has the name.
+*/
+static const CqDiscipline *cqLetterOrigin(CqText source){
+  const CqDiscipline *pD;
+  int i;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    if( pD->pPut && claimqTextEq(source, claimqStr(pD->zName)) ) break;
+  }
+  return pD;
+}
+
+static void cqRequeueLoad(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  CqStmt s = cqRequeueState(p, pR);
+  if( claimqStep(p, &s) ){
+    cqRequeueCheck(p, pR, &s);
+    pR->pD = cqLetterOrigin(claimqColText(p, &s, CQ_COL_LETTER_STATE_source));
+    pTask->eNeed = CQ_NEED_MANY;
+    if( pR->pD==0 ){
+      claimqFail(p, CQ_SCHEMA_MISMATCH, "letter %lld has a bad source: repair "
+          "or delete it", pR->iLetter);
+    }
+  }else{
+    claimqFail(p, CQ_NOT_FOUND, "there is no letter %lld", pR->iLetter);
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqRequeueForget(CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  sqlite3_free(pR->zKey);
+  pR->zKey = 0;
+}
+
+/*
+** Put the work back through its discipline, as new work with the options that
+** the letter remembers.  The key is kept in pR.
+*/
+static void cqRequeuePut(CqOp *p, CqRequeue *pR, const CqStmt *pLetter){
+  const CqFuncDef *pPut = pR->pD->pPut;
+  CqText origin = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_origin);
+  char *zBuf = claimqMalloc(p, (i64)origin.n+1);
+  CqVal aOpt[CQ_MAX_OPT];
+  CqPut put;
+  memset(&put, 0, sizeof(put));
+  put.pD = pR->pD;
+  put.scope = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_scope);
+  put.pPayload = claimqColValue(pLetter, CQ_COL_LETTER_STATE_payload);
+  put.aOpt = aOpt;
+  put.bSourceKeyFree = 1;
+  if( p->rc==SQLITE_OK
+   && !claimqOriginRead(p, origin, pPut->aOpt, pPut->nOpt, zBuf, aOpt)
+  ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "the origin of letter %lld is not a "
+        "JSON object of claimq's: repair it", pR->iLetter);
+  }
+  if( pR->pD->xPutBack ){
+    pR->pD->xPutBack(p, &put, aOpt,
+        claimqColText(p, pLetter, CQ_COL_LETTER_STATE_payload_type));
+  }
+  claimqPutInside(p, &put);
+  pR->iKey = put.iKey;
+  pR->zKey = put.zKey;
+  put.zKey = 0;
+  claimqPutDone(&put);
+  sqlite3_free(zBuf);
+}
+
+/*
+** Work first, then the letter, then the rest of the claim, if the caller has
+** one.
+*/
+static void cqRequeueApply(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  CqStmt s = cqRequeueState(p, pR);
+  if( claimqStep(p, &s) ) cqRequeuePut(p, pR, &s);
+  claimqStmtDone(p, &s);
+  s = claimqStmt(p, CQ_SQL_LETTER_REQUEUED);
+  claimqBindInt(p, &s, CQ_LETTER_REQUEUED_id, pR->iLetter);
+  if( pR->zKey ){
+    claimqBindText(p, &s, CQ_LETTER_REQUEUED_key, claimqStr(pR->zKey));
+  }else{
+    claimqBindInt(p, &s, CQ_LETTER_REQUEUED_key, pR->iKey);
+  }
+  claimqExec(p, &s);
+  if( pR->claim.claimId.z ){
+    s = claimqStmt(p, CQ_SQL_LETTER_SHRINK);
+    claimqVerbBind(p, &pR->claim, &s);
+    claimqExec(p, &s);
+  }
+}
+
+static void cqRequeueAnswer(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  claimqRequestAnswer(p, claimqStr(pR->zKey), pR->iKey);
+}
+
+CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
+
+/*
+** Options claim_id and lease_token, into pR->claim.
+*/
+static void cqRequeueClaim(CqOp *p, CqRequeue *pR, const CqVal *aOpt){
+  CqVerb *pV = &pR->claim;
+  pV->eVerb = CQ_GUARD;
+  pV->pD = claimqLetterDiscipline();
+  pV->claimId = aOpt[CQ_RO_CLAIM].t;
+  pV->token = aOpt[CQ_RO_TOKEN].t;
+  if( aOpt[CQ_RO_CLAIM].bGiven!=aOpt[CQ_RO_TOKEN].bGiven ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "give claim_id and lease_token together");
+  }else if( pV->claimId.z
+         && !claimqClaimIdParse(pV->claimId, "qdc", &pV->iHead, &pV->iFence) ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "claim_id must be the id of a claim of dead "
+        "letters, such as 'qdc:7:1', got TEXT '%.*s'",
+        claimqShown(pV->claimId), pV->claimId.z);
+  }
+}
+
+static void cqRequeueFunc(CqOp *p, CqCall *pCall){
+  CqRequeue r;
+  memset(&r, 0, sizeof(r));
+  r.task.xLoad = cqRequeueLoad;
+  r.task.xApply = cqRequeueApply;
+  r.task.xForget = cqRequeueForget;
+  r.task.xAnswer = cqRequeueAnswer;
+  r.task.zWhat = "claimq_requeue()";
+  r.iLetter = pCall->aArg[0].i;
+  cqRequeueClaim(p, &r, pCall->aOpt);
+  claimqRun(p, &r.task);
+  if( p->rc==SQLITE_OK && r.zKey ){
+    sqlite3_result_text(pCall->pCtx, r.zKey, -1, sqlite3_free);
+    r.zKey = 0;
+  }else if( p->rc==SQLITE_OK ){
+    sqlite3_result_int64(pCall->pCtx, r.iKey);
+  }
+  cqRequeueForget(&r.task);
+}
+
+/**************************************************************************
+** The descriptor
+*/
+CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
+  static const CqTableDef aTable[] = {
+    { .zName = "claimq_dead_letter", .zDoc = "claim dead letters, oldest first",
+      .zCols = CQ_DL_COLS, .zOrder = "letter_id", .aArg = cqLetterArg,
+      .nArg = CQ_ARRAYSIZE(cqLetterArg), .bWrites = 1, .bClaimCols = 1,
+      .zPrefix = "qdc", .xNext = cqLetterNext, .xStamp = cqLetterStamp,
+      .xTidy = cqLetterTidy, .xRows = cqLetterRows,
+      .xNextAt = cqLetterNextAt },
+  };
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_requeue", .zDoc = "put the work of a letter back",
+      .eKind = CQ_F_WRITE, .nMin = 1, .aArg = cqRequeueArg,
+      .nArg = CQ_ARRAYSIZE(cqRequeueArg), .aOpt = cqRequeueOpt,
+      .nOpt = CQ_ARRAYSIZE(cqRequeueOpt), .xFunc = cqRequeueFunc },
+  };
+  static const CqVacuumDef aVacuum[] = {
+    { CQ_SQL_LETTER_VACUUM, CQ_SQL_LETTER_VACUUM_DELETE, {-1, -1}, 0 },
+  };
+  static const CqDiscipline letter = {
+    .zName = "dead_letter", .zPrefix = "qdc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .eHold = CQ_SQL_LETTER_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_LETTER_RENEW, CQ_SQL_LETTER_RESOLVE,
+        CQ_SQL_LETTER_RELEASE, CQ_SQL_LETTER_RETRY, CQ_SQL_LETTER_DISCARD,
+        CQ_SQL_LETTER_RELEASE),
+    .aFast = CQ_VERBS(-1, -1, -1, -1, -1, -1),
+    .xMembers = cqLetterMembers,
+    .aVacuum = aVacuum, .nVacuum = CQ_ARRAYSIZE(aVacuum),
+  };
+  return &letter;
+}

@@ -1,0 +1,196 @@
+-- letter.sql: the statements of ext/letter.c.
+
+-- fragment: LETTER_NOW
+-- Claimable: what an index cannot know, because time may go back.
+ifnull(available_at_ms,0)<=:now
+AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
+
+-- fragment: LETTER_ALL
+-- Claimable letters of source $1, unless another one was asked for: those that
+-- are ready, then those that became due.
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_source
+WHERE source='$1' AND due=-1 AND ifnull(:source,'$1')='$1' AND {{LETTER_NOW}}
+UNION ALL
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_source
+WHERE source='$1' AND due BETWEEN 0 AND :now AND ifnull(:source,'$1')='$1'
+
+-- fragment: LETTER_ALL_IN
+-- The same within a scope.
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+WHERE source='$1' AND scope=:scope AND due=-1
+  AND ifnull(:source,'$1')='$1' AND {{LETTER_NOW}}
+UNION ALL
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+WHERE source='$1' AND scope=:scope AND due BETWEEN 0 AND :now
+  AND ifnull(:source,'$1')='$1'
+
+-- name: LETTER_ANY
+-- Claimable letters of :source (NULL: all), oldest first, at most :limit.  Six
+-- ordered ranges are merged; those of another source end before they begin.
+{{LETTER_ALL session}}
+UNION ALL {{LETTER_ALL lane}}
+UNION ALL {{LETTER_ALL outbox}}
+ORDER BY letter_id LIMIT :limit
+
+-- name: LETTER_ANY_IN like LETTER_ANY
+{{LETTER_ALL_IN session}}
+UNION ALL {{LETTER_ALL_IN lane}}
+UNION ALL {{LETTER_ALL_IN outbox}}
+ORDER BY letter_id LIMIT :limit
+
+-- name: LETTER_ROW
+-- The columns of the result, then what the claim needs.
+SELECT letter_id, source, scope, ref, payload, payload_type, created_at_ms,
+  failed_at_ms, reason, attempts, fencing_token, claim_id, lease_token,
+  owner_id, incarnation_id, claimed_at_ms, expires_at_ms
+FROM {{S}}.claimq_letter WHERE letter_id=:id
+
+-- name: LETTER_STAMP
+UPDATE {{S}}.claimq_letter SET {{STAMP}}, claim_size=:size, claim_head=:head,
+  fencing_token={{FENCE}}, status='reprocessing', promoted=0
+WHERE letter_id IN (SELECT id FROM claimq_ids(:ids)) AND {{LETTER_NOW}}
+  AND due IS NOT NULL
+
+-- fragment: LETTER_LATE_ROWS
+-- Letters that have become due and are not promoted yet, at most :limit.
+{{S}}.claimq_letter INDEXED BY $1
+WHERE source=:source AND due BETWEEN 0 AND :now
+
+-- name: LETTER_LATE
+-- How many letters have become due and are not promoted yet?  At most :limit.
+SELECT count(*) AS n FROM (
+  SELECT 1 FROM {{LETTER_LATE_ROWS claimq_letter_by_source}} LIMIT :limit)
+
+-- name: LETTER_LATE_IN like LETTER_LATE
+SELECT count(*) AS n FROM (
+  SELECT 1 FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}} AND scope=:scope
+  LIMIT :limit)
+
+-- name: LETTER_PROMOTE like LETTER_LATE
+-- Upkeep: the first :limit of them take their place among the ready ones.
+UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
+  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_source}}
+  ORDER BY due, letter_id LIMIT :limit)
+
+-- name: LETTER_PROMOTE_IN like LETTER_LATE
+UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
+  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}}
+    AND scope=:scope
+  ORDER BY due, letter_id LIMIT :limit)
+
+-- fragment: LETTER_FIRST_AT
+-- When can the first letter of a source be had?  One that is ready is enough;
+-- else it is the first that falls due, or, if time went back, one that stands
+-- among the ready ones too early.  $1: the index, $2: a condition.
+SELECT CASE WHEN EXISTS(SELECT 1 FROM {{S}}.claimq_letter INDEXED BY $1
+    WHERE source=:source AND {{$2}} AND due=-1 AND {{LETTER_NOW}})
+  THEN :now ELSE (
+    SELECT min(at) FROM (
+      SELECT * FROM (
+        SELECT due AS at FROM {{S}}.claimq_letter INDEXED BY $1
+        WHERE source=:source AND {{$2}} AND due>=0 ORDER BY due LIMIT 1)
+      UNION ALL
+      SELECT max(ifnull(available_at_ms,0), ifnull(expires_at_ms,0))
+      FROM {{S}}.claimq_letter INDEXED BY $1
+      WHERE source=:source AND {{$2}} AND due=-1))
+  END AS n
+
+-- fragment: LETTER_EVERYWHERE
+source=:source
+
+-- fragment: LETTER_THERE
+scope=:scope
+
+-- name: LETTER_FIRST like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_source LETTER_EVERYWHERE}}
+
+-- name: LETTER_FIRST_IN like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_scope LETTER_THERE}}
+
+-- fragment: LETTER_MINE
+-- The letters of a claim.
+claim_head=:head AND claim_id=:claim
+
+-- name: LETTER_HOLD
+-- A letter of the claim, if it has any; then its head, whoever has that now.
+SELECT claim_id, lease_token, claim_size FROM (
+  SELECT claim_id, lease_token, claim_size
+  FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+  WHERE {{LETTER_MINE}} LIMIT 1)
+UNION ALL
+SELECT claim_id, lease_token, ifnull(claim_size, 1)
+FROM {{S}}.claimq_letter WHERE letter_id=:head
+
+-- name: LETTER_COUNT
+-- How many letters has the claim, and how many of them with this token?
+SELECT count(*) AS n, total(lease_token=:token) AS n_token
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+WHERE {{LETTER_MINE}}
+
+-- name: LETTER_MEMBERS
+SELECT letter_id
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+WHERE {{LETTER_MINE}} ORDER BY letter_id
+
+-- fragment: LETTER_FREE
+{{CLAIM_NONE}}, claim_size=NULL, claim_head=NULL
+
+-- fragment: LETTER_SETTLED
+WHERE {{LETTER_MINE}} AND lease_token=:token
+
+-- name: LETTER_RENEW
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET expires_at_ms=:until, promoted=0 {{LETTER_SETTLED}}
+
+-- name: LETTER_RESOLVE
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='resolved' {{LETTER_SETTLED}}
+
+-- name: LETTER_RELEASE
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='pending', available_at_ms=:until, promoted=0
+{{LETTER_SETTLED}}
+
+-- name: LETTER_RETRY
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='pending', available_at_ms=:until, promoted=0,
+  attempts=attempts+(attempts<9223372036854775807), reason=:reason
+{{LETTER_SETTLED}}
+
+-- name: LETTER_DISCARD
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='discarded', reason=:reason {{LETTER_SETTLED}}
+
+--------------------------------------------------------------------------
+-- claimq_requeue()
+
+-- name: LETTER_STATE
+-- What requeue looks at; held: by a live claim.
+SELECT source, status, origin, claim_id, payload, scope, payload_type,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
+  ifnull(expires_at_ms,0) AS expires_at_ms, claim_head
+FROM {{S}}.claimq_letter WHERE letter_id=:id
+
+-- name: LETTER_REQUEUED
+-- The letter has become the work :key.
+UPDATE {{S}}.claimq_letter SET {{LETTER_FREE}}, status='resolved',
+  requeued_as=:key
+WHERE letter_id=:id
+
+-- name: LETTER_SHRINK
+-- The rest of a claim, now that one letter has left it.
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET claim_size=claim_size-1 WHERE {{LETTER_MINE}}
+
+--------------------------------------------------------------------------
+-- claimq_vacuum(): letters that are resolved or discarded, at once.
+
+-- name: LETTER_VACUUM like VACUUM_ROWS
+SELECT letter_id AS id, 0 AS at_ms
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_done
+WHERE status IN ('resolved','discarded') ORDER BY status, letter_id
+LIMIT :limit
+
+-- name: LETTER_VACUUM_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_letter
+WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
