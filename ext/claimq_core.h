@@ -259,7 +259,7 @@ CQ_PRIV const char *const *claimqWhyWords(void);
 CQ_PRIV int claimqRowWhy(i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow);
 
 /**************************************************************************
-** Interface to core_lane.c: order and backoff of jobs.
+** Interface to core_lane.c: order, reasons and backoff of jobs.
 */
 typedef struct CqJobKey CqJobKey;
 struct CqJobKey {
@@ -267,6 +267,17 @@ struct CqJobKey {
 };
 /* <0 if a goes before b: priority descending, created, id. */
 CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
+
+typedef struct CqJobState CqJobState;     /* What decides about a job */
+struct CqJobState {
+  i64 iAvailable;
+  u8 bActive;                     /* Claimed, by a live claim or an expired */
+  u8 bAuto;                       /* An expired one is claimable again */
+  i64 iExpires;
+  i64 nReclaim, nMaxReclaim;
+};
+CQ_PRIV int claimqJobWhy(const CqJobState*, i64 iNow);    /* CQ_WHY_* */
+
 /* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 
@@ -306,10 +317,13 @@ struct CqProgress {
 #define CQ_ERROR_CLEAR  0
 #define CQ_ERROR_KEEP   1
 #define CQ_ERROR_REASON 2
-/* pProcessed: option `processed`, 0 if it was not given. */
+/* Option `processed` (0: not given) -> how many messages; -1: refused. */
+CQ_PRIV i64 claimqProcessed(const CqDelivery*, int eVerb, const i64*);
+CQ_PRIV i64 claimqDoneSeq(const CqDelivery*, i64 nDone);  /* -1: look it up */
 CQ_PRIV void claimqProgress(
-  const CqDelivery*, int eVerb, const i64 *pProcessed, CqProgress*
+  const CqDelivery*, int eVerb, i64 nDone, i64 iDone, CqProgress*
 );
+CQ_PRIV i64 claimqDegrade(i64 nMax, i64 nAttempt);
 
 /**************************************************************************
 ** Interface to core_caps.c: sets of capabilities, many of them.

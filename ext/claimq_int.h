@@ -237,8 +237,8 @@ CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
 struct CqIds {
   i64 *a;
   int n, nAlloc;
-  const CqRows *pRows;            /* The rows of these keys, or 0 */
-  int iLease;                     /* Where their claim_id, lease_token stand */
+  const CqRows *pRows;            /* The rows of the first keys, or 0 */
+  int iLease;                     /* Where their claim columns begin */
 };
 #define CQ_IDS_TYPE "claimq-ids"  /* For sqlite3_bind_pointer() */
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);

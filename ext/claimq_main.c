@@ -18,6 +18,8 @@ SQLITE_EXTENSION_INIT1
 */
 #define CQ_DISCIPLINES(X) \
   X(Session) \
+  X(Lane) \
+  X(Outbox) \
   X(Contest) \
   X(Letter)
 

@@ -324,7 +324,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
-  if( p->rc || eStmt<0 || p->pReq || pV->bNoFast ) return 0;
+  if( p->rc || eStmt<0 || pV->bNoFast || p->pReq ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
   s = claimqStmt(p, eStmt);

@@ -174,13 +174,15 @@ END;
 -- it has).
 
 CREATE TABLE {{S}}.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT,
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
   processed_seq    INTEGER NOT NULL DEFAULT 0   -- the cursor
                    CHECK(processed_seq BETWEEN 0 AND last_seq),
   attempts         INTEGER NOT NULL DEFAULT 0,  -- claims without progress
+  degrade          INTEGER NOT NULL DEFAULT 1   -- they make batches smaller
+                   CHECK(degrade BETWEEN 0 AND 1),
   last_error       TEXT,
   fencing_token    INTEGER NOT NULL DEFAULT 0,
   waiting_since_ms INTEGER,             -- created_at_ms of the first to do;
@@ -195,10 +197,6 @@ CREATE TABLE {{S}}.claimq_partition(
   claimed_at_ms    INTEGER,
   expires_at_ms    INTEGER,
   vacuumed_seq     INTEGER NOT NULL DEFAULT 0,
-  rejected_at_ms   INTEGER,             -- these four are set for a moment when
-  reject_after     INTEGER,             -- messages become dead letters: all up
-  reject_reason    TEXT,                -- to the cursor after this one, with
-  reject_list      TEXT,                -- this reason; or those of a JSON list
   promoted         INTEGER NOT NULL DEFAULT 0,
   due              INTEGER AS (
     CASE WHEN promoted OR (claim_id IS NULL AND available_at_ms=0)
@@ -222,6 +220,7 @@ CREATE TABLE {{S}}.claimq_message(
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
+  source_key    TEXT,                   -- unique in the queue; NULL: none
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(payload_type='application/json'
@@ -235,6 +234,9 @@ CREATE TABLE {{S}}.claimq_message(
 
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
+
+CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
+  ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
 -- claimq_publish() writes a message with its number, which is the next of the
 -- partition; a plain INSERT leaves it out, and a view does the rest, so that
@@ -290,38 +292,6 @@ BEGIN
   WHERE partition_id=new.partition_id;
 END;
 
--- claimq_reject(), and claimq_complete() with 'rejected': the cursor moves and
--- dead letters are written in one statement.
-CREATE TRIGGER {{S}}.claimq_partition_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_partition WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms, new.reject_reason,
-      old.attempts, claimq_origin('queue_name', new.queue_name,
-        'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>new.reject_after AND m.seq<=new.processed_seq
-  ORDER BY m.seq;
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms,
-      claimq_reject_reason(new.reject_list, m.seq), old.attempts,
-      claimq_origin('queue_name', new.queue_name, 'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE new.reject_list IS NOT NULL
-    AND m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>old.processed_seq AND m.seq<=new.processed_seq
-    AND claimq_reject_reason(new.reject_list, m.seq) IS NOT NULL
-  ORDER BY m.seq;
-  UPDATE claimq_partition SET rejected_at_ms=NULL, reject_after=NULL,
-    reject_reason=NULL, reject_list=NULL
-  WHERE partition_id=new.partition_id;
-END;
-
 --------------------------------------------------------------------------
 -- Lanes: claimq_lane(lane, owner, ...) takes jobs of one lane and partition by
 -- priority (larger first), then created_at_ms, then job_id.
@@ -348,7 +318,9 @@ CREATE TABLE {{S}}.claimq_capset(
 -- a large one.  What triggers ask of the old row stands among the first 32
 -- columns: for one that does not, SQLite hands them all columns.
 CREATE TABLE {{S}}.claimq_job(
-  job_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id          INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT "claimq: bad_argument: job_id must be positive"
+                  CHECK(job_id>0),
   lane_id         TEXT NOT NULL,
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
@@ -414,8 +386,12 @@ CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
--- (claimq_job_by_end, by the time of the end, is made by the first
--- claimq_vacuum() that looks for old jobs.)
+-- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
+-- without looking at all jobs.  It makes a claim and its complete 7 % longer,
+-- so who wants it asks for it: claimq_init('vacuum', 1).
+-- option: vacuum
+CREATE INDEX {{S}}.claimq_job_by_end ON claimq_job(terminal_at_ms)
+  WHERE terminal_at_ms IS NOT NULL;
 
 -- The attempts: one row each.  A claim and a complete are frequent, and an
 -- attempt that runs, or ended by complete or release, is told by the row of
@@ -455,27 +431,13 @@ SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
 FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
 ORDER BY 1, 2;
 
--- History may be brought from elsewhere, and what is over may be thrown away.
-CREATE TRIGGER {{S}}.claimq_attempt_insert INSTEAD OF INSERT ON claimq_attempt
-BEGIN
-  INSERT INTO claimq_past VALUES(new.job_id, new.attempt_index, new.owner_id,
-    new.incarnation_id, new.fencing_token, new.started_at_ms, new.ended_at_ms,
-    new.outcome, new.error);
-END;
-
-CREATE TRIGGER {{S}}.claimq_attempt_delete INSTEAD OF DELETE ON claimq_attempt
-BEGIN
-  DELETE FROM claimq_past
-  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
-  UPDATE claimq_job SET settled_owner_id=NULL
-  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
-END;
-
 -- One row per terminal transition.  SQLite has one writer at a time, so ids
 -- follow the order of commits: a reader that remembers the greatest event_id
 -- it saw and asks for greater ones misses none.
 CREATE TABLE {{S}}.claimq_event(
-  event_id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  event_id       INTEGER PRIMARY KEY AUTOINCREMENT
+                 CONSTRAINT "claimq: bad_argument: event_id must be positive"
+                 CHECK(event_id>0),
   job_id         INTEGER NOT NULL,
   lane_id        TEXT NOT NULL,
   partition_key  INTEGER NOT NULL,
@@ -491,7 +453,10 @@ CREATE TABLE {{S}}.claimq_event(
 -- Permissions to reclaim an expired or revoked job, for one owner.  The newest
 -- of a job counts; it is deleted when it is used or found expired.
 CREATE TABLE {{S}}.claimq_grant(
-  grant_id            INTEGER PRIMARY KEY AUTOINCREMENT,
+  grant_id            INTEGER PRIMARY KEY AUTOINCREMENT
+                      CONSTRAINT
+                        "claimq: bad_argument: grant_id must be positive"
+                      CHECK(grant_id>0),
   job_id              INTEGER NOT NULL,
   owner_id            TEXT NOT NULL,
   incarnation_id      TEXT NOT NULL,

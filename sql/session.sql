@@ -249,13 +249,13 @@ WHERE {{SESSION_SEVERAL}}
 
 -- name: SESSION_LETTER
 -- reject: the dead letter of a row, which is deleted next.
-{{LETTER_INTO}}
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
 SELECT {{SESSION_LETTER_ROW}}
 FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
 
 -- name: SESSION_LETTERS like SESSION_SETTLE
 -- The same for a claim of several, in the order of the rows.
-{{LETTER_INTO}}
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
 SELECT {{SESSION_LETTER_ROW}}
 FROM {{S}}.claimq_batch {{SESSION_OF}}
 WHERE session_id=:session AND due IN (-1,:due)

@@ -1,0 +1,160 @@
+-- outbox.sql: the statements of ext/outbox.c.
+
+-- fragment: OUTBOX_COLS
+-- What a claim looks at in a partition.
+partition_id, partition, waiting_since_ms, due, available_at_ms, claim_id,
+expires_at_ms, processed_seq, last_seq, fencing_token, attempts, degrade
+
+-- name: OUTBOX_READY
+-- Partitions of a queue that have messages: those that are ready, or were when
+-- somebody last looked, longest waiting first; then those of OUTBOX_DUE in
+-- another order: if there is no row, there are none.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
+WHERE queue_name=:queue AND due<=:now AND waiting_since_ms IS NOT NULL
+ORDER BY due, waiting_since_ms, partition
+
+-- name: OUTBOX_DUE like OUTBOX_READY
+-- The same for those that became free since, and were not promoted yet.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
+WHERE queue_name=:queue AND due BETWEEN 0 AND :now
+  AND waiting_since_ms IS NOT NULL
+ORDER BY waiting_since_ms, partition
+
+-- name: OUTBOX_FIND like OUTBOX_READY
+-- One partition, free or not.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=:partition
+
+-- name: OUTBOX_COUNT
+-- How many partitions has the queue?  NULL: it is not registered.
+SELECT max(partition)+1 AS n
+FROM {{S}}.claimq_partition WHERE queue_name=:queue
+
+-- name: OUTBOX_MESSAGES
+-- At most :limit messages of a partition after the cursor: the columns of the
+-- result.
+SELECT queue_name, partition, seq, payload, payload_type, created_at_ms
+FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=:partition AND seq>:cursor AND seq<=:last
+ORDER BY seq LIMIT :limit
+
+-- name: OUTBOX_STAMP
+-- The partition must still be as it was when its messages were read.
+UPDATE {{S}}.claimq_partition SET {{STAMP}}, claim_size=:size,
+  delivered_seq=:delivered, fencing_token={{FENCE}}, attempts=attempts+1,
+  promoted=0
+WHERE partition_id=:head AND available_at_ms<=:now
+  AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
+  AND fencing_token=:fence AND processed_seq=:cursor
+
+-- name: OUTBOX_PROMOTE
+-- Upkeep: partitions of a queue that are free take their place in line.
+UPDATE {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
+SET promoted=1
+WHERE queue_name=:queue AND due BETWEEN 0 AND :now
+  AND waiting_since_ms IS NOT NULL
+
+-- name: OUTBOX_HOLD
+-- A claim holds one row, the partition, however many messages it delivered.
+SELECT claim_id, lease_token, 1 AS claim_size, processed_seq, attempts,
+  claim_size AS delivered_count, delivered_seq
+FROM {{S}}.claimq_partition WHERE partition_id=:head
+
+-- name: OUTBOX_RENEW
+UPDATE {{S}}.claimq_partition SET expires_at_ms=:until, promoted=0
+WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
+
+-- name: OUTBOX_SETTLE
+-- The claim ends.  last_error becomes :error, unless :keep.
+UPDATE {{S}}.claimq_partition SET {{CLAIM_NONE}}, claim_size=NULL,
+  delivered_seq=NULL, promoted=0, processed_seq=max(processed_seq, :cursor),
+  attempts=:attempts,
+  last_error=CASE WHEN :keep THEN last_error ELSE :error END,
+  available_at_ms=ifnull(:until, 0),
+  waiting_since_ms=(
+    SELECT created_at_ms
+    FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+    WHERE m.queue_name=claimq_partition.queue_name
+      AND m.partition=claimq_partition.partition AND m.seq>:cursor
+    ORDER BY m.seq LIMIT 1)
+WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
+
+-- fragment: OUTBOX_RANGE
+-- Messages of a claim's partition after :after, up to :last.
+FROM {{S}}.claimq_partition AS p
+CROSS JOIN {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+WHERE p.partition_id=:head AND p.claim_id=:claim AND p.lease_token=:token
+  AND m.queue_name=p.queue_name AND m.partition=p.partition
+  AND m.seq>:after AND m.seq<=:last
+
+-- name: OUTBOX_PRESENT
+-- How many of them are there?
+SELECT count(*) AS n {{OUTBOX_RANGE}}
+
+-- name: OUTBOX_BACK
+-- The number before the last of them but :skip.
+SELECT m.seq-1 AS before {{OUTBOX_RANGE}}
+ORDER BY m.seq DESC LIMIT 1 OFFSET :skip
+
+-- name: OUTBOX_BURY like OUTBOX_PRESENT
+-- These messages become dead letters, with the attempts that their handler saw.
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
+SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
+  m.payload_type, m.created_at_ms, :now, :why, NULL,
+  max(p.attempts-1, 0),
+  claimq_origin('queue_name', p.queue_name, 'partition', p.partition,
+    'source_key', m.source_key)
+{{OUTBOX_RANGE}}
+ORDER BY m.seq
+
+-- name: OUTBOX_DEGRADES
+-- Does degrade differ from what is wanted, in any partition?
+SELECT 1 AS one FROM {{S}}.claimq_partition
+WHERE queue_name=:queue AND degrade<>:degrade LIMIT 1
+
+-- name: OUTBOX_DEGRADE like OUTBOX_DEGRADES
+UPDATE {{S}}.claimq_partition SET degrade=:degrade
+WHERE queue_name=:queue AND degrade<>:degrade
+
+-- name: OUTBOX_REGISTER
+INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade)
+WITH RECURSIVE n(i) AS (
+  SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<:partitions
+)
+SELECT :queue, i, :degrade FROM n
+
+-- name: OUTBOX_STORED
+-- The message of a source key, wherever in the queue.
+SELECT seq FROM {{S}}.claimq_message INDEXED BY claimq_message_by_key
+WHERE queue_name=:queue AND source_key=:source_key
+
+-- name: OUTBOX_PUBLISH
+-- :seq gets the number of the message.  It is NULL if there is no such
+-- partition; then a trigger raises.  (RETURNING would take longer than all the
+-- rest.)
+INSERT INTO {{S}}.claimq_message(queue_name, partition, seq, source_key,
+  payload, payload_type, created_at_ms)
+VALUES(:queue, :partition, claimq_note(:seq, (
+  SELECT last_seq+1 FROM {{S}}.claimq_partition
+  WHERE queue_name=:queue AND partition=:partition)), :source_key, :payload,
+  :type, {{NOW}})
+
+-- name: VACUUM_PARTITION
+-- A partition with processed messages that can go, and the first that is there.
+SELECT partition_id, queue_name, partition, vacuumed_seq, processed_seq, (
+  SELECT m.seq FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+  WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+    AND m.seq>p.vacuumed_seq
+  ORDER BY m.seq LIMIT 1) AS first_seq
+FROM {{S}}.claimq_partition AS p INDEXED BY claimq_partition_by_done
+WHERE processed_seq>vacuumed_seq ORDER BY partition_id LIMIT 1
+
+-- name: VACUUM_MESSAGES
+DELETE FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=:partition AND seq>:after AND seq<=:last
+
+-- name: VACUUM_CURSOR
+UPDATE {{S}}.claimq_partition SET vacuumed_seq=:seq WHERE partition_id=:head
