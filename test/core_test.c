@@ -825,7 +825,10 @@ static void cqTestCapable(void){
   for(i=0; i<64; i++) for(j=0; j<64; j++) for(k=0; k<4; k++){
     CqText need = cqCapsList(i, k&1, z1);
     CqText have = cqCapsList(j, k>>1, z2);
-    cqCheck(claimqCapable(need, have)==((i&~j)==0), "%.*s in %.*s",
+    CqText aItem[12];
+    char zText[200];
+    int n = claimqCapsSplit(have, aItem, zText);
+    cqCheck(claimqCapsMeet(need, aItem, n)==((i&~j)==0), "%.*s in %.*s",
             need.n, need.z, have.n, have.z);
   }
 }
@@ -862,6 +865,30 @@ static void cqTestBackoff(void){
   cqCheck(claimqBackoff(1, 2, CQ_I64_MAX, 9)==9, "backoff, factor 2, for ever");
   cqCheck(claimqBackoff(1, CQ_I64_MAX, 2, CQ_I64_MAX)==CQ_I64_MAX,
           "backoff, largest factor");
+}
+
+/*
+** Every state of a job around now, against the rules one by one.
+*/
+static void cqTestJobWhy(void){
+  int i;
+  for(i=0; i<2*2*3*3*3; i++){
+    CqJobState job;
+    int eWant, eGot;
+    job.bActive = i%2;
+    job.bAuto = i/2%2;
+    job.iAvailable = 999 + i/4%3;
+    job.iExpires = 999 + i/12%3;
+    job.nReclaim = 4 + i/36%3;
+    job.nMaxReclaim = 5;
+    if( job.bActive && job.iExpires>1000 ) eWant = CQ_WHY_HELD;
+    else if( job.iAvailable>1000 ) eWant = CQ_WHY_DELAYED;
+    else if( !job.bActive ) eWant = CQ_WHY_CLAIMABLE;
+    else if( !job.bAuto ) eWant = CQ_WHY_GRANT;
+    else eWant = job.nReclaim<5 ? CQ_WHY_CLAIMABLE : CQ_WHY_RECLAIMS;
+    eGot = claimqJobWhy(&job, 1000);
+    cqCheck(eGot==eWant, "why of job state %d: %d, not %d", i, eGot, eWant);
+  }
 }
 
 /**************************************************************************
@@ -1101,7 +1128,7 @@ static const CqPart aPart[] = {
       cqTestSelectMerge } },
   { "core_lease", { cqTestLive, cqTestVerdict, cqTestHistories } },
   { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
-      cqTestBackoff } },
+      cqTestJobWhy, cqTestBackoff } },
   { "core_caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestProgress } },
