@@ -78,13 +78,32 @@ static int cqLookIsOption(const CqTableDef *pDef, int i, int bNow){
 }
 
 /*
+** Raise bad_argument with the names of all options.
+*/
+static void cqLookBadOption(
+  CqOp *p, const CqTableDef *pDef, int bNow, const char *zWhat
+){
+  char *zList = sqlite3_mprintf("");
+  int i;
+  for(i=0; i<pDef->nArg && zList; i++){
+    if( cqLookIsOption(pDef, i, bNow) ){
+      zList = sqlite3_mprintf("%z%s%s", zList, zList[0] ? ", " : "",
+                              pDef->aArg[i].zName);
+    }
+  }
+  if( zList==0 ) p->rc = SQLITE_NOMEM;
+  claimqFail(p, CQ_BAD_ARGUMENT, "%s; valid options are: %s", zWhat, zList);
+  sqlite3_free(zList);
+}
+
+/*
 ** The argument that the option name means, -1 with an error if there is none.
 */
 static int cqLookOption(
   CqOp *p, const CqTableDef *pDef, sqlite3_value *pName, int bNow
 ){
   CqText name = {0, 0};
-  char *zList;
+  char *zWhat;
   int i;
   if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
   for(i=0; i<pDef->nArg; i++){
@@ -94,17 +113,11 @@ static int cqLookOption(
       return i;
     }
   }
-  zList = sqlite3_mprintf("");
-  for(i=0; i<pDef->nArg && zList; i++){
-    if( cqLookIsOption(pDef, i, bNow) ){
-      zList = sqlite3_mprintf("%z%s%s", zList, zList[0] ? ", " : "",
-                              pDef->aArg[i].zName);
-    }
-  }
-  if( zList==0 ) p->rc = SQLITE_NOMEM;
-  claimqFail(p, CQ_BAD_ARGUMENT, "unknown option '%.*s'; valid options are: %s",
-             claimqShown(name), name.z ? name.z : "", zList);
-  sqlite3_free(zList);
+  zWhat = sqlite3_mprintf("unknown option '%.*s'", claimqShown(name),
+                          name.z ? name.z : "");
+  if( zWhat==0 ) p->rc = SQLITE_NOMEM;
+  cqLookBadOption(p, pDef, bNow, zWhat);
+  sqlite3_free(zWhat);
   return -1;
 }
 
@@ -126,7 +139,7 @@ CQ_PRIV void claimqLookArgs(
     int iArg = cqLookOption(p, pDef, apVal[i], bNow);
     if( iArg<0 ) return;
     if( i+1>=nVal ){
-      claimqFail(p, CQ_BAD_ARGUMENT, "the last option has no value");
+      cqLookBadOption(p, pDef, bNow, "the last option has no value");
     }else if( pLook->aArg[iArg].pVal ){
       claimqFail(p, CQ_BAD_ARGUMENT, "option %s is given twice",
                  pDef->aArg[iArg].zName);
