@@ -244,15 +244,25 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
 
 /*
 ** xPutBack: the scope of a letter is QUEUE/PARTITION.  The partition is among
-** the options; the payload's type is the letter's.
+** the options, unless somebody else wrote the letter; the payload's type is the
+** letter's.
 */
 static void cqPublishBack(
   CqOp *p, CqPut *pPut, CqVal *aOpt, CqText payloadType
 ){
+  CqVal *pPartition = &aOpt[CQ_PUB_PARTITION];
   int n = pPut->scope.n;
   if( p->rc ) return;
   while( n>0 && pPut->scope.z[n-1]!='/' ) n--;
-  if( n>0 ) pPut->scope.n = n-1;
+  if( n>0 ){
+    CqText t;
+    t.z = &pPut->scope.z[n];
+    t.n = pPut->scope.n-n;
+    if( !pPartition->bGiven && !aOpt[CQ_PUB_KEY].bGiven ){
+      pPartition->bGiven = (u8)claimqI64Parse(t, &pPartition->i);
+    }
+    pPut->scope.n = n-1;
+  }
   if( payloadType.z ) aOpt[CQ_PUB_TYPE].t = payloadType;
 }
 
