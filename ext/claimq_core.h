@@ -85,6 +85,8 @@ CQ_PRIV void claimqRustDebug(
 ** Interface to core_text.c: texts, UTF-8, integers as text.
 */
 CQ_PRIV int claimqTextEq(CqText, CqText);
+CQ_PRIV int claimqTextCompare(CqText, CqText);  /* <0, 0, >0, by bytes */
+CQ_PRIV void claimqTextSort(CqText*, int n);    /* O(n log n), in place */
 CQ_PRIV int claimqUtf8Valid(const char *z, int n);      /* 1 or 0 */
 /* Bytes of the one code point that (z,n) begins with, 0 if it is invalid. */
 CQ_PRIV int claimqUtf8Decode(const char *z, int n, u32 *pCode);
@@ -181,11 +183,24 @@ CQ_PRIV const char *const *claimqTakeWords(void);
 CQ_PRIV int claimqWord(const char *const *azWord, CqText); /* number, or -1 */
 CQ_PRIV int claimqMergeKeyOk(CqText);  /* never, payload_default, group:LABEL */
 
-typedef struct CqCand CqCand;     /* What selection looks at in a batch */
+typedef struct CqCand CqCand;     /* What a claim looks at in a batch */
 struct CqCand {
   u8 eWork, eDelivery, eSlot;
   CqText merge;
+  u8 bClaimed;                    /* A claim is written in it, */
+  i64 iExpires;                   /* which ends then */
+  i64 iAvailable;
 };
+/* Why the batch is not claimed now: CQ_WHY_CLAIMABLE, HELD, DELAYED. */
+CQ_PRIV int claimqBatchWhy(const CqCand*, i64 iNow);
+/* Option batch_ids.  A JSON array of strings: their number, -1 if it is none. */
+CQ_PRIV int claimqBatchIdsCount(CqText json);
+/* 1 if the array, which was counted, names exactly the n batches of aHeld.
+** aHeld is sorted; room: aItem for as many as were counted, zText for json.n
+** bytes. */
+CQ_PRIV int claimqBatchIdsNamed(
+  CqText json, CqText *aHeld, int n, CqText *aItem, char *zText
+);
 typedef struct CqSelect CqSelect; /* One selection in progress */
 struct CqSelect {
   u8 eBoundary, eTake;
@@ -244,7 +259,7 @@ CQ_PRIV const char *const *claimqWhyWords(void);
 CQ_PRIV int claimqRowWhy(i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow);
 
 /**************************************************************************
-** Interface to core_lane.c: order and backoff of jobs.
+** Interface to core_lane.c: order, reasons and backoff of jobs.
 */
 typedef struct CqJobKey CqJobKey;
 struct CqJobKey {
@@ -252,6 +267,17 @@ struct CqJobKey {
 };
 /* <0 if a goes before b: priority descending, created, id. */
 CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
+
+typedef struct CqJobState CqJobState;     /* What decides about a job */
+struct CqJobState {
+  i64 iAvailable;
+  u8 bActive;                     /* Claimed, by a live claim or an expired */
+  u8 bAuto;                       /* An expired one is claimable again */
+  i64 iExpires;
+  i64 nReclaim, nMaxReclaim;
+};
+CQ_PRIV int claimqJobWhy(const CqJobState*, i64 iNow);    /* CQ_WHY_* */
+
 /* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 

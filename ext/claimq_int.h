@@ -237,8 +237,8 @@ CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
 struct CqIds {
   i64 *a;
   int n, nAlloc;
-  const CqRows *pRows;            /* The rows of these keys, or 0 */
-  int iLease;                     /* Where their claim_id, lease_token stand */
+  const CqRows *pRows;            /* The rows of the first keys, or 0 */
+  int iLease;                     /* Where their claim columns begin */
 };
 #define CQ_IDS_TYPE "claimq-ids"  /* For sqlite3_bind_pointer() */
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
@@ -512,6 +512,7 @@ struct CqVerb {
   int eVerb;                      /* CQ_RENEW ... CQ_REVOKE */
   CqText claimId, token;
   u8 bByKey;                      /* revoke: the row was named, not the claim */
+  u8 bNoFast;                     /* By xVerbCheck: not in one step (aFast) */
   char *zRevoked;                 /* revoke: both as the row has them */
   i64 iHead, iFence;              /* Parsed from claimId; -1 if malformed */
   i64 iTtl;                       /* renew */
@@ -584,7 +585,8 @@ struct CqDiscipline {
   void (*xDecide)(CqOp*, CqVerb*, CqStmt *pHead);
   /* Bind the settling statement's parameters that are not common; may be 0. */
   void (*xBind)(CqOp*, CqVerb*, CqStmt*);
-  /* Settle by several statements instead; 0: the one statement eStmt. */
+  /* Settle by statements of its own, if the task needs CQ_NEED_MANY or eStmt
+  ** is -1; 0: by the one statement eStmt, always. */
   void (*xSettle)(CqOp*, CqVerb*);
   void (*xVerbDone)(CqVerb*);     /* Free what own points to; may be 0 */
 
@@ -699,8 +701,15 @@ CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
 ** must be, and write.  The caller calls claimqPutDone(), also after errors. */
 CQ_PRIV void claimqPutInside(CqOp*, CqPut*);
 CQ_PRIV void claimqPutDone(CqPut*);
-/* The way to hand a number out of an INSERT: claimq_note(:where, value). */
-#define CQ_NOTE_TYPE "claimq-note"
+/* The way to hand a number out of an INSERT, claimq_note(:where, value): the
+** types of a pointer to an i64, and to a CqMaker, which also makes a text of
+** the number.  The text must stay until the statement has ended. */
+#define CQ_NOTE_TYPE  "claimq-note"
+#define CQ_MAKER_TYPE "claimq-maker"
+typedef struct CqMaker CqMaker;
+struct CqMaker {
+  const char *(*xMake)(CqMaker*, i64);
+};
 
 /* origin.c: what a dead letter remembers of the work that failed. */
 CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc);

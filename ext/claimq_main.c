@@ -17,6 +17,8 @@ SQLITE_EXTENSION_INIT1
 ** The disciplines.  Another one is another line here.
 */
 #define CQ_DISCIPLINES(X) \
+  X(Session) \
+  X(Lane) \
   X(Outbox) \
   X(Contest) \
   X(Letter)

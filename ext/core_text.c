@@ -1,6 +1,6 @@
 /*
-** core_text.c: small things that everybody needs: texts that are equal, UTF-8,
-** integers as text and back, sums that do not overflow.
+** core_text.c: small things that everybody needs: texts that are equal, texts
+** in order, UTF-8, integers as text and back, sums that do not overflow.
 */
 #include "claimq_core.h"
 
@@ -10,6 +10,46 @@
 CQ_PRIV int claimqTextEq(CqText a, CqText b){
   if( a.z==0 || b.z==0 ) return a.z==b.z;
   return a.n==b.n && memcmp(a.z, b.z, (size_t)a.n)==0;
+}
+
+/*
+** <0, 0, >0 as a sorts before, with or after b: by bytes, no value first.
+*/
+CQ_PRIV int claimqTextCompare(CqText a, CqText b){
+  int n = a.n<b.n ? a.n : b.n;
+  int c = n ? memcmp(a.z, b.z, (size_t)n) : 0;
+  if( c ) return c;
+  return a.n!=b.n ? a.n-b.n : (a.z!=0)-(b.z!=0);
+}
+
+/*
+** a[iTop] may be smaller than its children in the heap a[0..n-1]: let it sink.
+*/
+static void cqTextSink(CqText *a, int iTop, int n){
+  CqText x = a[iTop];
+  int i;
+  while( (i = 2*iTop+1)<n ){
+    if( i+1<n && claimqTextCompare(a[i], a[i+1])<0 ) i++;
+    if( claimqTextCompare(x, a[i])>=0 ) break;
+    a[iTop] = a[i];
+    iTop = i;
+  }
+  a[iTop] = x;
+}
+
+/*
+** Sort n texts.  By a heap: O(n log n) whatever the order they come in, no
+** memory, no recursion.
+*/
+CQ_PRIV void claimqTextSort(CqText *a, int n){
+  int i;
+  for(i=n/2-1; i>=0; i--) cqTextSink(a, i, n);
+  for(i=n-1; i>0; i--){
+    CqText x = a[0];
+    a[0] = a[i];
+    a[i] = x;
+    cqTextSink(a, 0, i);
+  }
 }
 
 /*

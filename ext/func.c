@@ -394,14 +394,23 @@ static void cqSelectCommandFunc(CqOp *p, CqCall *pCall){
 
 /*
 ** claimq_note(where, value) -> value: hands a value out of an INSERT, where
-** RETURNING would take longer than all the rest.  where is a pointer to an i64
-** that claimq has bound; called by anybody else the function does nothing.
+** RETURNING would take longer than all the rest.  where is a pointer that
+** claimq has bound, to an i64; or to a CqMaker, which makes a text of the value,
+** and that is the result.  Called by anybody else the function does nothing.
 */
 static void cqNoteFunc(CqOp *p, CqCall *pCall){
+  sqlite3_value *pVal = pCall->apVal[1];
   i64 *pi = (i64*)sqlite3_value_pointer(pCall->apVal[0], CQ_NOTE_TYPE);
+  CqMaker *pMaker = pi ? 0
+      : (CqMaker*)sqlite3_value_pointer(pCall->apVal[0], CQ_MAKER_TYPE);
   (void)p;
-  if( pi ) *pi = sqlite3_value_int64(pCall->apVal[1]);
-  sqlite3_result_value(pCall->pCtx, pCall->apVal[1]);
+  if( pi ) *pi = sqlite3_value_int64(pVal);
+  if( pMaker ){
+    const char *z = pMaker->xMake(pMaker, sqlite3_value_int64(pVal));
+    sqlite3_result_text(pCall->pCtx, z, -1, SQLITE_STATIC);
+  }else{
+    sqlite3_result_value(pCall->pCtx, pVal);
+  }
 }
 static const CqArgDef cqNoteArg[] = {
   { CQ_ARG(ANY, "where") },

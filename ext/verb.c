@@ -299,7 +299,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
   CqText none = {0, 0};
   CqStmt s;
   i64 n;
-  if( pV->pD->xSettle && pTask->eNeed==CQ_NEED_MANY ){
+  if( pV->pD->xSettle && (pTask->eNeed==CQ_NEED_MANY || pV->eStmt<0) ){
     pV->pD->xSettle(p, pV);
     return;
   }
@@ -324,7 +324,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
-  if( p->rc || eStmt<0 || p->pReq ) return 0;
+  if( p->rc || eStmt<0 || pV->bNoFast || p->pReq ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
   s = claimqStmt(p, eStmt);

@@ -35,9 +35,9 @@ claimed_at_ms=NULL, expires_at_ms=NULL
 fencing_token+(fencing_token<9223372036854775807)
 
 -- fragment: LETTER_INTO
--- How a discipline writes dead letters: INSERT ... SELECT or VALUES follows.
-INSERT INTO {{S}}.claimq_letter(source, scope, ref, payload, payload_type,
-  created_at_ms, failed_at_ms, reason, error_class, attempts, origin)
+-- What a discipline writes into a new dead letter.
+source, scope, ref, payload, payload_type, created_at_ms, failed_at_ms, reason,
+error_class, attempts, origin
 
 -- fragment: NOW
 -- The time of the call, in a statement that writes without having read anything

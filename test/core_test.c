@@ -586,6 +586,87 @@ static void cqTestMergeKey(void){
 }
 
 /*
+** When is a batch a candidate?  Every case of a short time line.
+*/
+static void cqTestBatchWhy(void){
+  CqCand c;
+  i64 iNow;
+  memset(&c, 0, sizeof(c));
+  for(iNow=0; iNow<4; iNow++)
+  for(c.iAvailable=0; c.iAvailable<4; c.iAvailable++)
+  for(c.iExpires=0; c.iExpires<4; c.iExpires++)
+  for(c.bClaimed=0; c.bClaimed<2; c.bClaimed++){
+    int bHeld = c.bClaimed && c.iExpires>iNow;
+    int eWant = bHeld ? CQ_WHY_HELD
+              : c.iAvailable>iNow ? CQ_WHY_DELAYED : CQ_WHY_CLAIMABLE;
+    cqCheck(claimqBatchWhy(&c, iNow)==eWant, "batch at %lld", iNow);
+  }
+}
+
+/*
+** Texts of few letters, so that many are equal and some begin as others do,
+** in three orders.  Sorted they are in order, and the same.
+*/
+static void cqTestTextSort(void){
+  static const char zLetters[] = "abcabacabbcabcaabbccab";
+  CqText a[200], b[200];
+  int n, eOrder, i, j;
+  for(n=0; n<=CQ_COUNT(a); n++) for(eOrder=0; eOrder<3; eOrder++){
+    int bOrder = 1, bSame = 1;
+    for(i=0; i<n; i++){
+      int k = eOrder==0 ? i : eOrder==1 ? n-i : (i*7919)%n;
+      a[i] = cqSlice(&zLetters[k%19], k%3);
+      if( k%17==0 ) a[i].z = 0, a[i].n = 0;
+    }
+    memcpy(b, a, sizeof(a));
+    claimqTextSort(a, n);
+    for(i=1; i<n; i++) bOrder &= claimqTextCompare(a[i-1], a[i])<=0;
+    for(i=0; i<n; i++){
+      int nA = 0, nB = 0;
+      for(j=0; j<n; j++){
+        nA += claimqTextEq(a[j], b[i]);
+        nB += claimqTextEq(b[j], b[i]);
+      }
+      bSame &= nA==nB;
+    }
+    cqCheck(bOrder && bSame, "%d texts, order %d", n, eOrder);
+  }
+}
+
+/*
+** Option batch_ids: which lists name a, b and c?
+*/
+static void cqTestBatchIds(void){
+  static const struct { const char *z; int nWant; int bNamed; } aCase[] = {
+    { "[\"a\",\"b\",\"c\"]", 3, 1 },   { "[\"c\",\"a\",\"b\"]", 3, 1 },
+    { " [ \"\\u0061\" , \"b\",\"c\" ] ", 3, 1 },
+    { "[\"a\",\"b\"]", 2, 0 },         { "[\"a\",\"b\",\"b\"]", 3, 0 },
+    { "[\"a\",\"b\",\"d\"]", 3, 0 },   { "[\"a\",\"b\",\"c\",\"c\"]", 4, 0 },
+    { "[\"a\",\"b\",\"\"]", 3, 0 },    { "[]", 0, 0 },
+    { "[\"a\",\"b\",1]", -1, 0 },      { "[\"a\",[\"b\"],\"c\"]", -1, 0 },
+    { "{\"a\":\"b\"}", -1, 0 },        { "\"a\"", -1, 0 },
+    { "", -1, 0 }, { "[", -1, 0 }, { "[\"a\"", -1, 0 }, { "[\"a\"]]", -1, 0 },
+    { "[\"\\ud800\",\"b\",\"c\"]", -1, 0 },
+  };
+  int i;
+  for(i=0; i<CQ_COUNT(aCase); i++){
+    CqText json = cqTight(aCase[i].z, (int)strlen(aCase[i].z));
+    CqText aHeld[3], aItem[4];
+    char zText[64];
+    int n = claimqBatchIdsCount(json);
+    aHeld[0] = cqStr("b");
+    aHeld[1] = cqStr("c");
+    aHeld[2] = cqStr("a");
+    cqCheck(n==aCase[i].nWant, "batch_ids %s: %d", aCase[i].z, n);
+    if( n>=0 ){
+      cqCheck(claimqBatchIdsNamed(json, aHeld, 3, aItem, zText)
+              ==aCase[i].bNamed, "batch_ids %s", aCase[i].z);
+    }
+    cqTightFree(json);
+  }
+}
+
+/*
 ** The selection rules a second time, as a predicate: may a claim be just
 ** these n candidates?  The claim is the longest prefix that may.
 */
@@ -1107,8 +1188,8 @@ static const CqPart aPart[] = {
   { "core_json", { cqTestJsonValid, cqTestJsonInvalid, cqTestJsonDepth,
       cqTestJsonSkip, cqTestJsonText, cqTestJsonInt, cqTestJsonCut,
       cqTestJsonBytes, cqTestJsonFuzz, cqTestJsonNoise, cqTestJsonPoints } },
-  { "core_session", { cqTestWords, cqTestMergeKey, cqTestSelectAll,
-      cqTestSelectMerge } },
+  { "core_session", { cqTestWords, cqTestMergeKey, cqTestBatchWhy,
+      cqTestTextSort, cqTestBatchIds, cqTestSelectAll, cqTestSelectMerge } },
   { "core_lease", { cqTestLive, cqTestVerdict, cqTestHistories } },
   { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
       cqTestBackoff } },

@@ -11,7 +11,9 @@
 **
 **     UPDATE ... SET claim_id=claimq_ids.claim_id, ... FROM claimq_ids(?1)
 **
-** They are those that the caller will get, and so are not computed again.
+** They are those that the caller will get, and so are not computed again.  A
+** list may be longer than the rows it brings: the rest has no lease, and its
+** columns are NULL.
 */
 #include "claimq_int.h"
 
@@ -131,7 +133,7 @@ static int cqIdColumn(
   const CqIds *pIds = p->pIds;
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
-  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) ){
+  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) && p->i<pIds->pRows->nRow ){
     const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
     claimqCellResult(&a[iCol-2], pCtx);
   }

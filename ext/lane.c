@@ -1,0 +1,262 @@
+/*
+** lane.c: the lane discipline.  Jobs are claimed by priority, by workers that
+** have the capabilities they require; they are tried, retried, reclaimed from
+** workers that vanished, and end with exactly one event.
+**
+**     SELECT claimq_submit('render', 'frame 1', 'capabilities', '["gpu"]');
+**     -- 1
+**     SELECT job_id, payload, attempt_index, claim_id FROM claimq_lane
+**      WHERE lane='render' AND owner='worker-a' AND capabilities='["gpu"]';
+**     -- 1|frame 1|0|qjc:1:1
+**     SELECT claimq_retry('qjc:1:1', :lease_token, 'driver crashed');
+**     -- retry
+**     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
+**     -- retry|driver crashed
+**
+** The discipline is in five files.  This one has its face, the arguments,
+** options and functions that a user sees, and what the others share.
+**
+**     lane_claim.c    how a claim chooses jobs, and stamps them
+**     lane_submit.c   new jobs
+**     lane_verb.c     how a claim ends: the verbs; cancel
+**     lane_grant.c    reclaiming a job by permission
+**     core_lane.c     the rules, without SQLite
+**
+** How a job changes
+**
+** By one UPDATE of its row, always: a claim of several jobs too, and also if
+** some of the jobs it met were reclaimed too often and become failed.  History,
+** event, dead letter and the end of a grant are written by triggers in
+** sql/schema.sql.  So every operation here works inside INSERT ... SELECT.
+*/
+#include "lane.h"
+
+/**************************************************************************
+** Arguments and options
+*/
+
+static const CqArgDef cqLaneArg[] = {
+  [CQ_LANE_LANE] =
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED, .zDoc = "whose jobs" },
+  CQ_ARG_OWNER,
+  CQ_ARG_TTL,
+  { CQ_ARG(INT, "max_jobs"), .iDefault = 1, .eRole = CQ_ROLE_MAX,
+    .zDoc = "take at most so many" },
+  CQ_ARG_INCARNATION,
+  [CQ_LANE_CAPS] =
+  { CQ_ARG(JSON, "capabilities"), .zDefault = "[]",
+    .zDoc = "what the worker can do, a JSON array of strings" },
+  [CQ_LANE_PARTITION] =
+  { CQ_ARG(INT, "partition"), .iMin = CQ_I64_MIN,
+    .zDoc = "only jobs with this partition_key" },
+  CQ_ARG_NOW,
+};
+
+static const CqArgDef cqReclaimArg[] = {
+  [CQ_RECLAIM_JOB] =
+  { CQ_ARG(INT, "job"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
+    .zDoc = "the job that a grant allows to reclaim" },
+  CQ_ARG_OWNER,
+  CQ_ARG_TTL,
+  CQ_ARG_INCARNATION,
+  [CQ_RECLAIM_MAX] =
+  { CQ_ARG(INT, "max_reclaims"),
+    .zDoc = "fail a job that was reclaimed so often; the job's own if not "
+            "given" },
+  CQ_ARG_NOW,
+};
+
+static const char *const *cqReclaimWords(void){
+  static const char *const az[] = { "auto", "grant", 0 };
+  return az;
+}
+
+static const CqArgDef cqSubmitArg[] = {
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the queue that the job stands in" },
+  { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
+};
+static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
+  [CQ_SUBMIT_PRIORITY] =
+  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
+    .zDoc = "larger ones are claimed first" },
+  [CQ_SUBMIT_CAPS] =
+  { CQ_ARG(JSON, "capabilities"), .zDefault = "[]",
+    .zDoc = "what a worker must be able to do, a JSON array of strings" },
+  [CQ_SUBMIT_KEY] =
+  { CQ_ARG(TEXT, "source_key"),
+    .zDoc = "one job of the lane with this key until it has ended" },
+  [CQ_SUBMIT_AT] =
+  { CQ_ARG(INT, "available_at_ms"), .zDoc = "nobody gets it before" },
+  [CQ_SUBMIT_DELAY] =
+  { CQ_ARG(INT, "delay_ms"), .zDoc = "nobody gets it before so long" },
+  [CQ_SUBMIT_ATTEMPTS] =
+  { CQ_ARG(INT, "max_attempts"), .iDefault = 20,
+    .zDoc = "after so many attempts a retry fails the job" },
+  [CQ_SUBMIT_BACKOFF] =
+  { CQ_ARG(INT, "backoff_ms"), .iDefault = 1000,
+    .zDoc = "how long the first retry waits" },
+  [CQ_SUBMIT_FACTOR] =
+  { CQ_ARG(INT, "backoff_factor"), .iDefault = 2,
+    .zDoc = "each retry waits so many times longer" },
+  [CQ_SUBMIT_BACKOFF_MAX] =
+  { CQ_ARG(INT, "backoff_max_ms"), .iDefault = 60000,
+    .zDoc = "but no longer than this" },
+  [CQ_SUBMIT_RECLAIMS] =
+  { CQ_ARG(INT, "max_reclaims"), .iDefault = 1000,
+    .zDoc = "after so many expired leases the job fails" },
+  [CQ_SUBMIT_RECLAIM] =
+  { CQ_ARG(WORD, "reclaim"), .xWords = cqReclaimWords,
+    .zDoc = "how the job is claimed again when a lease has expired" },
+  [CQ_SUBMIT_PARTITION] =
+  { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
+    .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_SUBMIT_FLOW] =
+  { CQ_ARG(TEXT, "flow_id"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_NAMESPACE] =
+  { CQ_ARG(TEXT, "namespace"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_TAG] =
+  { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
+};
+
+static const CqArgDef cqGrantArg[] = {
+  [CQ_GRANT_JOB] =
+  { CQ_ARG(INT, "job_id"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
+    .zDoc = "an active job whose lease is not live" },
+  [CQ_GRANT_OWNER] =
+  { CQ_ARG(TEXT, "owner_id"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "who may reclaim it" },
+  [CQ_GRANT_TTL] =
+  { CQ_ARG(INT, "ttl_ms"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "how long the grant is good" },
+};
+static const CqArgDef cqGrantOpt[CQ_GRANT_N] = {
+  [CQ_GRANT_INCARNATION] =
+  { CQ_ARG(TEXT, "incarnation_id"), .zDefault = "", .zDoc = "only kept" },
+  [CQ_GRANT_LANE] =
+  { CQ_ARG(TEXT, "lane_id"), .zDoc = "only kept; the job's if not given" },
+  [CQ_GRANT_HASH] =
+  { CQ_ARG(TEXT, "capability_hash"), .zDoc = "only kept" },
+  [CQ_GRANT_CAPS] =
+  { CQ_ARG(JSON, "worker_capabilities"),
+    .zDoc = "only kept, a JSON array of strings" },
+  [CQ_GRANT_ROUTE] =
+  { CQ_ARG(JSON, "route_snapshot_json"), .zDoc = "only kept, any JSON" },
+  [CQ_GRANT_ADMISSION] =
+  { CQ_ARG(TEXT, "admission_summary"), .zDoc = "only kept" },
+  [CQ_GRANT_NOW] = CQ_ARG_NOW,
+};
+
+static const CqArgDef cqLaneOpt[] = {
+  [CQ_LANE_RESULT] =
+  { CQ_ARG(ANY, "result"), .mVerb = 1<<CQ_COMPLETE,
+    .zDoc = "kept in claimq_job.result, any value" },
+};
+
+/**************************************************************************
+** What the other files share
+*/
+
+CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
+  int n = p->rc ? 0 : claimqCapsCheck(json);
+  if( n<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT,
+        "%s must be a JSON array of non-empty strings", zName);
+    n = 0;
+  }
+  return n;
+}
+
+CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
+  int n = claimqLaneCapsCheck(p, "capabilities", json);
+  char *zText;
+  memset(pCaps, 0, sizeof(*pCaps));
+  if( n==0 ) return;
+  pCaps->a = claimqMalloc(p, n*(i64)sizeof(CqText) + 4*(i64)json.n);
+  if( pCaps->a==0 ) return;
+  zText = (char*)&pCaps->a[n];
+  pCaps->zOut = &zText[json.n];
+  pCaps->n = claimqCapsSplit(json, pCaps->a, zText);
+}
+
+CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_STATE);
+  int bFound;
+  memset(pState, 0, sizeof(*pState));
+  claimqBindInt(p, &s, CQ_LANE_STATE_job, iJob);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  bFound = claimqStep(p, &s);
+  if( bFound ){
+    pState->bTerminal = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_terminal);
+    pState->bActive = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_active);
+    pState->bLive = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_live);
+    pState->nReclaim = claimqColInt(&s, CQ_COL_LANE_STATE_reclaim_count);
+    pState->nMaxReclaim = claimqColInt(&s, CQ_COL_LANE_STATE_max_reclaims);
+  }
+  claimqStmtDone(p, &s);
+  return bFound;
+}
+
+/**************************************************************************
+** The descriptor
+*/
+CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
+  static const CqTableDef aTable[] = {
+    { .zName = "claimq_lane", .zDoc = "claim jobs of a lane",
+      .zCols = CQ_LANE_COLS, .zOrder = "-priority created_at_ms job_id",
+      .aArg = cqLaneArg, .nArg = CQ_ARRAYSIZE(cqLaneArg),
+      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
+      .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
+      .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
+      .xDone = claimqLaneDone },
+    { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
+      .zCols = "outcome " CQ_LANE_COLS, .zOrder = "outcome",
+      .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),
+      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
+      .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp },
+  };
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_submit", .zDoc = "add a job to a lane",
+      .eKind = CQ_F_INSERT, .nMin = 2,
+      .aArg = cqSubmitArg, .nArg = CQ_ARRAYSIZE(cqSubmitArg),
+      .aOpt = cqSubmitOpt, .nOpt = CQ_SUBMIT_N, .xFunc = claimqPutRun },
+    { .zName = "claimq_grant", .zDoc = "allow an owner to reclaim a job",
+      .eKind = CQ_F_WRITE, .nMin = 3,
+      .aArg = cqGrantArg, .nArg = CQ_ARRAYSIZE(cqGrantArg),
+      .aOpt = cqGrantOpt, .nOpt = CQ_GRANT_N, .xFunc = claimqLaneGrant },
+    { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
+      .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
+  };
+  static const CqVacuumDef aVacuum[] = {
+    { .eSelect = CQ_SQL_LANE_OLD_GRANTS,
+      .eDelete = CQ_SQL_LANE_OLD_GRANTS_DELETE, .aFirst = {-1, -1} },
+    { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
+      .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
+      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+    { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
+      .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
+  };
+  static const CqDiscipline lane = {
+    .zName = "lane", .zPrefix = "qjc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .aOpt = cqLaneOpt, .nOpt = CQ_ARRAYSIZE(cqLaneOpt),
+    .eHold = CQ_SQL_LANE_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_LANE_RENEW, CQ_SQL_LANE_COMPLETE,
+        CQ_SQL_LANE_RELEASE, CQ_SQL_LANE_RETRY, CQ_SQL_LANE_FAIL,
+        CQ_SQL_LANE_REVOKE),
+    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
+        -1, -1, -1, -1),
+    .xLost = claimqLaneLost,
+    .xDecide = claimqLaneDecide,
+    .xBind = claimqLaneBind,
+    .eCancel = CQ_T_INT, .xCancel = claimqLaneCancel,
+    .pPut = &aFunc[0],
+    .xPutCheck = claimqLanePutCheck,
+    .xPutWrite = claimqLanePutWrite,
+    .xPutDone = claimqLanePutDone,
+    .aVacuum = aVacuum, .nVacuum = CQ_ARRAYSIZE(aVacuum),
+  };
+  return &lane;
+}

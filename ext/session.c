@@ -1,0 +1,927 @@
+/*
+** session.c: the session discipline.  Batches of one session are claimed in
+** the order they were enqueued, by the delivery, slot and merge rules.
+**
+**     SELECT claimq_enqueue('chat-1', 'hi',  'slot_policy', 'join');
+**     SELECT claimq_enqueue('chat-1', 'you', 'slot_policy', 'join');
+**     SELECT payload, claim_id FROM claimq('chat-1', 'worker-a');
+**     -- hi|qwc:1:1
+**     -- you|qwc:1:1
+**     SELECT claimq_complete('qwc:1:1', :lease_token);
+**     -- 2
+**
+** How a claim works.  Batches are read one by one, as two ordered streams: rows
+** that stand among the ready ones, and rows that waited and are due by now (see
+** sql/schema.sql).  Each row is judged here, by claimqBatchWhy(): where it
+** stands is only a hint.  Those that are claimable are offered to the selection
+** of core_session.c until that has enough.  They are materialised with the
+** lease they will get, and one UPDATE stamps them, if they are still claimable.
+**
+** What a claim met on its way and had to pass over, or found due, is counted,
+** and if it was much the claim also moves those rows to the other place.
+**
+** A claim of any session does this twice: first with the streams of all
+** sessions, to find the session of the first claimable batch, then with those
+** of that session.
+*/
+#include "claimq_int.h"
+
+/* The columns of the claim table that are its own: the first of SESSION_READY,
+** where the last of them has another name. */
+#define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
+  "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
+  "available_at_ms batch_fencing_token"
+#define CQ_S_FENCE CQ_COL_SESSION_READY_fencing_token
+#define CQ_S_NCOL  (CQ_S_FENCE+1)
+
+/* The columns that are read of a batch. */
+#define CQ_S(NAME) CQ_COL_SESSION_READY_##NAME
+#define CQ_S_NREAD (CQ_S(last_error)+1)
+
+/**************************************************************************
+** A batch as it was read
+*/
+typedef struct CqBatch CqBatch;
+struct CqBatch {
+  const CqStmt *pStmt;            /* The statement that stands on its row */
+  sqlite3_value *apCol[CQ_S_NREAD];
+  i64 iSeq;
+  CqCand cand;                    /* Words and merge key if it is claimable */
+  int eWhy;                       /* CQ_WHY_*: claimable, or why it is not */
+  const char *zBad;               /* CQ_WHY_UNKNOWN: the column at fault */
+};
+
+/*
+** The name of a column that is not of its type, or 0.  Such a row cannot be
+** written back, so nothing can be done with it.
+*/
+static const char *cqBatchUnsound(const CqBatch *pB){
+  static const struct {
+    u8 iCol, eType, bNull;
+    const char *zName;
+  } aCol[] = {
+    { CQ_S(batch_id),        SQLITE_TEXT,    0, "batch_id" },
+    { CQ_S(source_key),      SQLITE_TEXT,    1, "source_key" },
+    { CQ_S(enqueued_at_ms),  SQLITE_INTEGER, 0, "enqueued_at_ms" },
+    { CQ_S(available_at_ms), SQLITE_INTEGER, 0, "available_at_ms" },
+    { CQ_S(fencing_token),   SQLITE_INTEGER, 0, "fencing_token" },
+    { CQ_S(claim_id),        SQLITE_TEXT,    1, "claim_id" },
+    { CQ_S(attempts),        SQLITE_INTEGER, 0, "attempts" },
+    { CQ_S(last_error),      SQLITE_TEXT,    1, "last_error" },
+  };
+  int i;
+  for(i=0; i<CQ_ARRAYSIZE(aCol); i++){
+    int eType = sqlite3_value_type(pB->apCol[aCol[i].iCol]);
+    if( eType!=aCol[i].eType && !(aCol[i].bNull && eType==SQLITE_NULL) ){
+      return aCol[i].zName;
+    }
+  }
+  return 0;
+}
+
+/*
+** The number of the word in a column, -1 if it is none of them.
+*/
+static int cqBatchWord(
+  CqOp *p, const CqBatch *pB, int iCol, const char *const *azWord
+){
+  return claimqWord(azWord, claimqTextOrNull(p, pB->apCol[iCol]));
+}
+
+/*
+** Read what selection looks at.  Returns the name of a column that has a value
+** nobody may write, or 0.
+*/
+static const char *cqBatchWords(CqOp *p, CqBatch *pB){
+  int eWork = cqBatchWord(p, pB, CQ_S(work_class), claimqWorkWords());
+  int eDelivery = cqBatchWord(p, pB, CQ_S(delivery_policy),
+                              claimqDeliveryWords());
+  int eSlot = cqBatchWord(p, pB, CQ_S(slot_policy), claimqSlotWords());
+  pB->cand.eWork = (u8)eWork;
+  pB->cand.eDelivery = (u8)eDelivery;
+  pB->cand.eSlot = (u8)eSlot;
+  pB->cand.merge = claimqTextOrNull(p, pB->apCol[CQ_S(merge_key)]);
+  return eWork<0 ? "work_class"
+       : eDelivery<0 ? "delivery_policy"
+       : eSlot<0 ? "slot_policy"
+       : !claimqMergeKeyOk(pB->cand.merge) ? "merge_key" : 0;
+}
+
+/*
+** Until when a claim that is written in the row holds it.  0 if somebody put
+** something else there: then zBad is set.
+*/
+static i64 cqBatchExpires(CqBatch *pB){
+  sqlite3_value *pVal = claimqColValue(pB->pStmt, CQ_S(expires_at_ms));
+  int eType = sqlite3_value_type(pVal);
+  if( eType!=SQLITE_INTEGER && eType!=SQLITE_NULL ) pB->zBad = "expires_at_ms";
+  return pB->zBad ? 0 : sqlite3_value_int64(pVal);
+}
+
+/*
+** Read the row that pStmt stands on, and judge it.  1 if the stream must stop
+** at it: it is claimable, or somebody corrupted it.
+*/
+static int cqBatchRead(CqOp *p, const CqStmt *pStmt, CqBatch *pB){
+  static const u8 aiCol[] = {
+    CQ_S(enqueue_seq), CQ_S(batch_id), CQ_S(source_key), CQ_S(work_class),
+    CQ_S(delivery_policy), CQ_S(slot_policy), CQ_S(merge_key),
+    CQ_S(enqueued_at_ms), CQ_S(available_at_ms), CQ_S(fencing_token),
+    CQ_S(claim_id), CQ_S(attempts), CQ_S(last_error)
+  };
+  int i;
+  pB->pStmt = pStmt;
+  pB->zBad = 0;
+  for(i=0; i<CQ_ARRAYSIZE(aiCol); i++){
+    pB->apCol[aiCol[i]] = claimqColValue(pStmt, aiCol[i]);
+  }
+  pB->iSeq = sqlite3_value_int64(pB->apCol[CQ_S(enqueue_seq)]);
+  pB->cand.iAvailable = sqlite3_value_int64(pB->apCol[CQ_S(available_at_ms)]);
+  pB->cand.bClaimed =
+      sqlite3_value_type(pB->apCol[CQ_S(claim_id)])!=SQLITE_NULL;
+  pB->cand.iExpires = pB->cand.bClaimed ? cqBatchExpires(pB) : 0;
+  pB->eWhy = claimqBatchWhy(&pB->cand, claimqNow(p));
+  if( pB->eWhy==CQ_WHY_CLAIMABLE ){
+    if( pB->zBad==0 ) pB->zBad = cqBatchWords(p, pB);
+    if( pB->zBad==0 ) pB->zBad = cqBatchUnsound(pB);
+    if( pB->zBad ) pB->eWhy = CQ_WHY_UNKNOWN;
+  }
+  return pB->eWhy==CQ_WHY_CLAIMABLE || pB->eWhy==CQ_WHY_UNKNOWN;
+}
+
+/**************************************************************************
+** Candidates: two streams, each in the order of enqueue_seq
+*/
+typedef struct CqStreams CqStreams;
+struct CqStreams {
+  CqStmt ready, due, row;         /* row reads what due only names */
+  u8 bReady, bDue;                /* The stream stands on a row, */
+  CqBatch readyBatch, dueBatch;   /* this one */
+  u8 bFound;                      /* A claimable one was met */
+  CqIds *pPassed;                 /* OUT: ready rows before it that are not */
+  CqIds *pDue;                    /* OUT: rows of the due stream */
+};
+
+/*
+** List a row for upkeep, which moves so many at most.
+*/
+static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
+  if( pIds && pIds->n<CQ_DUE_MOST ) claimqIdsAdd(p, pIds, iSeq);
+}
+
+/*
+** Go on with the ready stream.  bRow: its statement stands on a row that was
+** not looked at yet.
+*/
+static void cqStreamsReady(CqOp *p, CqStreams *pS, int bRow){
+  pS->bReady = 0;
+  while( bRow && claimqColInt(&pS->ready, CQ_S(due))<0 ){
+    if( cqBatchRead(p, &pS->ready, &pS->readyBatch) ){
+      pS->bReady = 1;
+      pS->bFound |= pS->readyBatch.eWhy==CQ_WHY_CLAIMABLE;
+      return;
+    }
+    if( !pS->bFound ) cqStreamsList(p, pS->pPassed, pS->readyBatch.iSeq);
+    bRow = claimqStep(p, &pS->ready);
+  }
+}
+
+/*
+** Go on with the due stream.
+*/
+static void cqStreamsDue(CqOp *p, CqStreams *pS){
+  pS->bDue = (u8)claimqStep(p, &pS->due);
+  if( pS->bDue ){
+    pS->dueBatch.iSeq = claimqColInt(&pS->due, CQ_COL_SESSION_DUE_enqueue_seq);
+    cqStreamsList(p, pS->pDue, pS->dueBatch.iSeq);
+  }
+}
+
+/*
+** Open the streams of a session; of all sessions if session.z==0.  What is met
+** on the way is added to the two lists, unless these are 0.  The caller closes,
+** also after errors.
+*/
+static void cqStreamsOpen(
+  CqOp *p, CqStreams *pS, CqText session, CqIds *pPassed, CqIds *pDue
+){
+  int bAny = session.z==0;
+  int bRow, bWaited = bAny;
+  memset(pS, 0, sizeof(*pS));
+  pS->pPassed = pPassed;
+  pS->pDue = pDue;
+  pS->ready = claimqStmt(p, bAny ? CQ_SQL_SESSION_ANY_READY
+                                 : CQ_SQL_SESSION_READY);
+  if( !bAny ) claimqBindText(p, &pS->ready, CQ_SESSION_READY_session, session);
+  claimqBindCommonInt(p, &pS->ready, CQ_P_now, claimqNow(p));
+  bRow = claimqStep(p, &pS->ready);
+  if( bRow ) bWaited = claimqColInt(&pS->ready, CQ_S(waited))!=0;
+  cqStreamsReady(p, pS, bRow);
+  if( bWaited ){
+    pS->due = claimqStmt(p, bAny ? CQ_SQL_SESSION_ANY_DUE
+                                 : CQ_SQL_SESSION_DUE);
+    if( !bAny ) claimqBindText(p, &pS->due, CQ_SESSION_DUE_session, session);
+    claimqBindCommonInt(p, &pS->due, CQ_P_now, claimqNow(p));
+    cqStreamsDue(p, pS);
+  }
+}
+
+static void cqStreamsClose(CqOp *p, CqStreams *pS){
+  claimqStmtDone(p, &pS->ready);
+  claimqStmtDone(p, &pS->due);
+  claimqStmtDone(p, &pS->row);
+}
+
+/*
+** Read the row that the due stream stands on.  0 if it is not claimable:
+** somebody may have put it off while it was claimed.
+*/
+static int cqStreamsRow(CqOp *p, CqStreams *pS){
+  if( pS->row.pStmt==0 ) pS->row = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
+  claimqStmtReset(&pS->row);
+  claimqBindInt(p, &pS->row, CQ_SESSION_READY_seq, pS->dueBatch.iSeq);
+  return claimqStep(p, &pS->row) && cqBatchRead(p, &pS->row, &pS->dueBatch);
+}
+
+/*
+** The earlier of the two heads, 0 at the end of both or if op has an error.
+*/
+static const CqBatch *cqStreamsHead(CqOp *p, CqStreams *pS){
+  while( p->rc==SQLITE_OK && pS->bDue
+      && !(pS->bReady && pS->readyBatch.iSeq<pS->dueBatch.iSeq)
+  ){
+    if( cqStreamsRow(p, pS) ) return &pS->dueBatch;
+    cqStreamsDue(p, pS);
+  }
+  return p->rc==SQLITE_OK && pS->bReady ? &pS->readyBatch : 0;
+}
+
+/*
+** Step over the head.
+*/
+static void cqStreamsNext(CqOp *p, CqStreams *pS, const CqBatch *pHead){
+  if( pHead==&pS->dueBatch ) cqStreamsDue(p, pS);
+  else cqStreamsReady(p, pS, claimqStep(p, &pS->ready));
+}
+
+/*
+** Something is claimed: go on listing due rows, for upkeep.
+*/
+static void cqStreamsRest(CqOp *p, CqStreams *pS){
+  while( pS->pDue && pS->bDue && pS->pDue->n<CQ_DUE_MOST ) cqStreamsDue(p, pS);
+}
+
+/**************************************************************************
+** Claim and peek
+*/
+typedef struct CqSession CqSession;       /* CqClaim.own */
+struct CqSession {
+  CqText session;                 /* As given, or zSession */
+  char *zSession;                 /* Any session: the one that was chosen */
+  u8 bAny;                        /* No session was given */
+  int eBoundary, eTake;
+  u8 bMove;                       /* The rows leave their place in the index */
+  CqSelect sel;
+  CqIds passed, due;              /* For upkeep: see CqStreams */
+};
+
+#define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_NULL, \
+  .zDoc = "which session; NULL: any" }
+#define CQ_ARG_BATCHES { CQ_ARG(INT, "max_batches"), .iDefault = 32, \
+  .eRole = CQ_ROLE_MAX, .zDoc = "at most so many batches" }
+#define CQ_ARG_BOUNDARY { CQ_ARG(WORD, "boundary"), \
+  .xWords = claimqBoundaryWords, .zDoc = "where the session's turn stands" }
+#define CQ_ARG_TAKE { CQ_ARG(WORD, "take"), .xWords = claimqTakeWords, \
+  .zDoc = "turn work, a command, or whichever comes first" }
+
+/* Arguments of claimq(...). */
+#define CQ_SC_SESSION  0
+#define CQ_SC_BOUNDARY 5
+#define CQ_SC_TAKE     6
+static const CqArgDef cqSessionArg[] = {
+  CQ_ARG_SESSION, CQ_ARG_OWNER, CQ_ARG_TTL, CQ_ARG_BATCHES, CQ_ARG_INCARNATION,
+  CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+};
+
+/* Arguments of claimq_peek(...). */
+#define CQ_PC_SESSION  0
+#define CQ_PC_BOUNDARY 2
+#define CQ_PC_TAKE     3
+static const CqArgDef cqPeekArg[] = {
+  CQ_ARG_SESSION, CQ_ARG_BATCHES, CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+};
+
+/*
+** Keep the arguments that the two tables have in different places.
+*/
+static void cqSessionKeep(CqClaim *pC, int iSession, int iBoundary, int iTake){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  assert( sizeof(*pOwn)<=sizeof(pC->own) );
+  pOwn->session = pC->aArg[iSession].t;
+  pOwn->bAny = pOwn->session.z==0;
+  pOwn->eBoundary = (int)pC->aArg[iBoundary].i;
+  pOwn->eTake = (int)pC->aArg[iTake].i;
+}
+static void cqSessionArgs(CqOp *p, CqClaim *pC){
+  (void)p;
+  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE);
+}
+static void cqPeekArgs(CqOp *p, CqClaim *pC){
+  (void)p;
+  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE);
+}
+
+/*
+** Add the batch that was just selected to the rows for the caller.  The first
+** one is the head: the lease comes from it, and its merge key is kept for the
+** batches to come.
+*/
+static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqCell *a = claimqRowsAdd(p, pC->pRows);
+  i64 iFence = sqlite3_value_int64(pB->apCol[CQ_S(fencing_token)]);
+  CqText previous = claimqTextOrNull(p, pB->apCol[CQ_S(claim_id)]);
+  i64 nAttempt = sqlite3_value_int64(pB->apCol[CQ_S(attempts)]);
+  claimqCellColumns(p, pC->pRows, a, pB->pStmt, CQ_S_NCOL);
+  if( a && (pC->pRows->mSkip>>CQ_S(session_id) & 1)==0 ){
+    claimqCellText(p, pC->pRows, &a[CQ_S(session_id)], pOwn->session);
+  }
+  claimqIdsAdd(p, &pC->ids, pB->iSeq);
+  if( p->rc ) return;
+  if( pC->ids.n==1 ){
+    CqCell merge;
+    claimqCellValue(p, pC->pRows, &merge, pB->apCol[CQ_S(merge_key)]);
+    if( p->rc ) return;
+    pOwn->sel.head.merge = claimqCellGetText(&merge);
+    if( pC->pDef->bWrites ){
+      claimqLeaseMake(p, &pC->lease, pC, pB->iSeq, iFence, pOwn->session);
+    }
+  }
+  if( pC->pDef->bWrites ){
+    claimqCellInt(&a[CQ_S_FENCE], claimqAddSat(iFence, 1));
+    claimqLeaseCells(p, pC->pRows, &a[CQ_S_NCOL], &pC->lease, previous,
+                     nAttempt);
+  }else{
+    claimqCellText(p, pC->pRows, &a[CQ_S_NCOL], previous);
+    claimqCellInt(&a[CQ_S_NCOL+1], nAttempt);
+  }
+}
+
+/*
+** A corrupted batch at the head of a session that was asked for is an error;
+** when any session will do it is passed over, with a word in the error log.
+*/
+static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
+  const char *zBad = pB->zBad ? pB->zBad : "session_id";
+  if( p->rc ) return;
+  if( ((const CqSession*)&pC->own)->bAny ){
+    sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "
+                "and is passed over", pB->iSeq, zBad);
+  }else{
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_batch has a bad %s: "
+               "repair or delete it", pB->iSeq, zBad);
+  }
+}
+
+/*
+** Any session: choose that of the first claimable batch of all.  0 if there is
+** none or op has an error, else pOwn->session is set, and xDone frees it.
+*/
+static int cqSessionChoose(CqOp *p, CqClaim *pC){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
+  CqText any = {0, 0};
+  const CqBatch *pB;
+  CqStreams s;
+  cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
+  while( (pB = cqStreamsHead(p, &s))!=0 ){
+    if( pB->eWhy==CQ_WHY_CLAIMABLE
+     && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
+    ){
+      pOwn->session = claimqColText(p, pB->pStmt, CQ_S(session_id));
+      sqlite3_free(pOwn->zSession);
+      pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
+      cqStreamsRest(p, &s);
+      break;
+    }
+    cqSessionBad(p, pC, pB);
+    cqStreamsNext(p, &s, pB);
+  }
+  cqStreamsClose(p, &s);
+  return p->rc==SQLITE_OK && pB!=0;
+}
+
+/*
+** Offer the batches of the session to selection, until that is over.
+*/
+static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  const CqBatch *pB;
+  while( !pOwn->sel.bDone && (pB = cqStreamsHead(p, pS))!=0 ){
+    if( pB->eWhy==CQ_WHY_CLAIMABLE ){
+      if( !claimqSelectOffer(&pOwn->sel, &pB->cand) ) break;
+      cqSessionTake(p, pC, pB);
+      pOwn->bMove |= pB==&pS->dueBatch;
+    }else{
+      if( pC->ids.n ) break;
+      cqSessionBad(p, pC, pB);
+    }
+    if( !pOwn->sel.bDone ) cqStreamsNext(p, pS, pB);
+  }
+}
+
+/*
+** Load and decide.  What a claim of any session met is listed by its choice:
+** what it then meets in the session was met there.
+*/
+static void cqSessionNext(CqOp *p, CqClaim *pC){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bList = pC->pDef->bWrites && !pOwn->bAny;
+  CqStreams s;
+  pOwn->passed.n = pOwn->due.n = 0;
+  pOwn->bMove = 0;
+  if( pOwn->bAny && !cqSessionChoose(p, pC) ) return;
+  claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
+  cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
+                bList ? &pOwn->due : 0);
+  cqSessionSelect(p, pC, &s);
+  if( pC->ids.n ) cqStreamsRest(p, &s);
+  cqStreamsClose(p, &s);
+  if( pC->pDef->bWrites ){
+    claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW);
+  }
+}
+
+/*
+** Move the listed rows to the other place.
+*/
+static void cqSessionPlace(CqOp *p, int eStmt, const CqIds *pIds){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindIds(p, &s, CQ_SESSION_PARK_ids, pIds);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_first, pIds->a[0]);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_last, pIds->a[pIds->n-1]);
+  claimqExec(p, &s);
+}
+
+/*
+** Put the indexes in order, so that the next claim finds its rows at once.
+*/
+static void cqSessionTidy(CqOp *p, CqClaim *pC){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  if( pOwn->passed.n>CQ_PASS_FEW ){
+    cqSessionPlace(p, CQ_SQL_SESSION_PARK, &pOwn->passed);
+  }
+  if( pOwn->due.n>=CQ_DUE_FEW ){
+    cqSessionPlace(p, CQ_SQL_SESSION_PROMOTE, &pOwn->due);
+  }
+}
+
+/*
+** Stamp the rows.  Those that waited get a new time to wait for, and rows so
+** many that the next claim had to look past them do not stay where they are.
+*/
+static void cqSessionStamp(CqOp *p, CqClaim *pC){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  int n = pC->ids.n;
+  int bMove = pOwn->bMove || n>CQ_STAY_MOST;
+  int eStmt = bMove ? (n>1 ? CQ_SQL_SESSION_MOVE : CQ_SQL_SESSION_MOVE_ONE)
+                    : (n>1 ? CQ_SQL_SESSION_STAMP : CQ_SQL_SESSION_STAMP_ONE);
+  CqStmt s = claimqStmt(p, eStmt);
+  assert( n>0 && n==pC->pRows->nRow );
+  claimqLeaseBind(p, &s, &pC->lease);
+  if( eStmt==CQ_SQL_SESSION_MOVE ){
+    claimqBindIds(p, &s, CQ_SESSION_STAMP_ids, &pC->ids);
+  }else if( eStmt==CQ_SQL_SESSION_STAMP ){
+    claimqBindText(p, &s, CQ_SESSION_STAMP_session, pOwn->session);
+  }
+  claimqBindInt(p, &s, CQ_SESSION_STAMP_size, n);
+  claimqBindInt(p, &s, CQ_SESSION_STAMP_last, pC->ids.a[n-1]);
+  claimqClaimStamp(p, pC, &s, n);
+}
+
+static void cqSessionDone(CqClaim *pC){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  claimqIdsClear(&pOwn->passed);
+  claimqIdsClear(&pOwn->due);
+  sqlite3_free(pOwn->zSession);
+}
+
+/**************************************************************************
+** claimq_enqueue(session, payload [, option, value]...) -> batch_id
+*/
+#define CQ_E_SOURCE_KEY 0
+#define CQ_E_WORK       1
+#define CQ_E_DELIVERY   2
+#define CQ_E_SLOT       3
+#define CQ_E_MERGE      4
+#define CQ_E_AT         5
+#define CQ_E_DELAY      6
+static const CqArgDef cqEnqueueOpt[] = {
+  { CQ_ARG(TEXT, "source_key"),
+    .zDoc = "unique in the session; the same key is the same batch" },
+  { CQ_ARG(WORD, "work_class"), .xWords = claimqWorkWords,
+    .zDoc = "turn work, or a command, which is never passed over" },
+  { CQ_ARG(WORD, "delivery_policy"), .xWords = claimqDeliveryWords,
+    .zDoc = "at which boundary it may be delivered" },
+  { CQ_ARG(WORD, "slot_policy"), .xWords = claimqSlotWords,
+    .zDoc = "claimed alone, or together with those that follow" },
+  { CQ_ARG(TEXT, "merge_key"), .zDefault = "never",
+    .zDoc = "joined batches of one claim have the same" },
+  { CQ_ARG(INT, "available_at_ms"), .zDoc = "nobody gets it before" },
+  { CQ_ARG(INT, "delay_ms"), .zDoc = "the same, from now" },
+  CQ_ARG_NOW,
+};
+static const CqArgDef cqEnqueueArg[] = {
+  { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "which session" },
+  { CQ_ARG(ANY, "payload"), .zDoc = "any value" },
+};
+
+typedef struct CqEnqueue CqEnqueue;       /* CqPut.own */
+struct CqEnqueue {
+  CqMaker maker;                  /* First: makes the batch id */
+  CqText session;
+  CqText key;                     /* The source key, z==0: none */
+  i64 iNow, iAvailable;
+  char zId[CQ_BATCH_ID_SZ];       /* The batch id; empty: not made yet */
+};
+
+/*
+** The batch id of the batch with key iSeq.  Making it here, and not by
+** claimq_batch_id() in the statement, brings 4 % of an enqueue.
+*/
+static const char *cqEnqueueId(CqMaker *pMaker, i64 iSeq){
+  CqEnqueue *pE = (CqEnqueue*)pMaker;
+  claimqBatchId(pE->session, pE->key, pE->iNow, &iSeq, pE->zId);
+  return pE->zId;
+}
+
+/*
+** The source key: a stored batch that has it is the answer, unless the key may
+** be left out.
+*/
+static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_KEY);
+  claimqBindText(p, &s, CQ_SESSION_BY_KEY_session, pPut->scope);
+  claimqBindText(p, &s, CQ_SESSION_BY_KEY_source_key, pE->key);
+  pTask->eNeed = CQ_NEED_ONE;
+  if( claimqStep(p, &s) ){
+    CqText id = claimqColText(p, &s, CQ_COL_SESSION_BY_KEY_batch_id);
+    if( pPut->bSourceKeyFree ){
+      pE->key.z = 0;
+    }else{
+      sqlite3_free(pPut->zKey);
+      pPut->zKey = claimqTextDup(p, id);
+      pTask->eNeed = CQ_NEED_NOTHING;
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** Check the options.  The room for the answer is had before anything is
+** written.
+*/
+static void cqEnqueueCheck(CqOp *p, CqPut *pPut){
+  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
+  CqText merge = pPut->aOpt[CQ_E_MERGE].t;
+  assert( sizeof(*pE)<=sizeof(pPut->own) );
+  if( !claimqMergeKeyOk(merge) ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
+        "'payload_default' or 'group:LABEL', got TEXT '%.*s'",
+        claimqShown(merge), merge.z);
+  }
+  pE->maker.xMake = cqEnqueueId;
+  pE->session = pPut->scope;
+  pE->key = pPut->aOpt[CQ_E_SOURCE_KEY].t;
+  pE->iNow = claimqClock(p);
+  pE->iAvailable = claimqDueAt(p, &pPut->aOpt[CQ_E_AT],
+                               &pPut->aOpt[CQ_E_DELAY]);
+  pPut->zKey = claimqMalloc(p, CQ_BATCH_ID_SZ);
+  if( pE->key.z ) pPut->task.xLoad = cqEnqueueLoad;
+}
+
+/*
+** Write the batch.  The INSERT makes the batch id, unless this is the first
+** batch ever, whose id a trigger makes.
+*/
+static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
+  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
+  const CqVal *aOpt = pPut->aOpt;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_INSERT);
+  claimqBindPointer(p, &s, CQ_SESSION_INSERT_maker, pE, CQ_MAKER_TYPE);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_session, pE->session);
+  claimqBindValue(p, &s, CQ_SESSION_INSERT_payload, pPut->pPayload);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_source_key, pE->key);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_work_class, aOpt[CQ_E_WORK].t);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_delivery_policy,
+                 aOpt[CQ_E_DELIVERY].t);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_slot_policy, aOpt[CQ_E_SLOT].t);
+  claimqBindText(p, &s, CQ_SESSION_INSERT_merge_key, aOpt[CQ_E_MERGE].t);
+  claimqBindInt(p, &s, CQ_SESSION_INSERT_now, pE->iNow);
+  claimqBindInt(p, &s, CQ_SESSION_INSERT_available, pE->iAvailable);
+  claimqBindInt(p, &s, CQ_SESSION_INSERT_due,
+                pE->iAvailable<=pE->iNow ? -1 : pE->iAvailable);
+  if( claimqExec(p, &s)==0 ){
+    claimqFail(p, CQ_CONFLICT, "a trigger on claimq_batch left the row out");
+  }
+  if( p->rc ) return;
+  if( pE->zId[0]==0 ){
+    cqEnqueueId(&pE->maker, sqlite3_last_insert_rowid(p->db));
+  }
+  memcpy(pPut->zKey, pE->zId, CQ_BATCH_ID_SZ);
+}
+
+/**************************************************************************
+** claimq_cancel(batch_id)
+*/
+typedef struct CqSessionCancel CqSessionCancel;
+struct CqSessionCancel {
+  CqTask task;                    /* First */
+  CqText batchId;
+  i64 iSeq;
+  const char *zResult;            /* OUT */
+};
+
+static void cqCancelLoad(CqOp *p, CqTask *pTask){
+  CqSessionCancel *pC = (CqSessionCancel*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);
+  claimqBindText(p, &s, CQ_SESSION_BY_BATCH_ID_batch_id, pC->batchId);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  pC->zResult = "missing";
+  if( claimqStep(p, &s) ){
+    pC->iSeq = claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_enqueue_seq);
+    pC->zResult = "claimed";
+    if( !claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_held) ){
+      pC->zResult = "cancelled";
+      pTask->eNeed = CQ_NEED_ONE;
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqCancelApply(CqOp *p, CqTask *pTask){
+  CqSessionCancel *pC = (CqSessionCancel*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_CANCEL);
+  claimqBindInt(p, &s, CQ_SESSION_CANCEL_seq, pC->iSeq);
+  claimqBindText(p, &s, CQ_SESSION_CANCEL_batch_id, pC->batchId);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
+}
+
+/*
+** The word to return: 'cancelled', 'claimed' or 'missing'.
+*/
+static const char *cqSessionCancel(CqOp *p, const CqVal *pKey, int bForce){
+  CqSessionCancel c;
+  memset(&c, 0, sizeof(c));
+  (void)bForce;
+  c.task.xLoad = cqCancelLoad;
+  c.task.xApply = cqCancelApply;
+  c.task.zWhat = "claimq_cancel()";
+  c.batchId = pKey->t;
+  claimqRun(p, &c.task);
+  return c.zResult;
+}
+
+/**************************************************************************
+** The verbs
+*/
+#define CQ_SV_BATCH_IDS 0
+static const CqArgDef cqSessionOpt[] = {
+  { CQ_ARG(JSON, "batch_ids"), .mVerb = 1<<CQ_COMPLETE,
+    .zDoc = "an array that names exactly the batches of the claim" },
+};
+
+typedef struct CqSessionVerb CqSessionVerb;       /* CqVerb.own */
+struct CqSessionVerb {
+  CqText session;                 /* Where the rows of several are: session, */
+  char *zSession;                 /* (its bytes,) */
+  i64 iLast, iDue;                /* last key, the other place than -1 */
+  CqRows batch;                   /* Their batch ids, if these were given */
+};
+
+static int cqSessionIdsGiven(const CqVerb *pV){
+  return pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven;
+}
+
+/*
+** With batch_ids the rows must be looked at.
+*/
+static void cqSessionCheck(CqOp *p, CqVerb *pV){
+  (void)p;
+  pV->bNoFast = (u8)cqSessionIdsGiven(pV);
+}
+
+/*
+** Keep a batch id of the claim, to compare it with option batch_ids.
+*/
+static void cqSessionKeepId(
+  CqOp *p, CqVerb *pV, const CqStmt *pStmt, int iCol
+){
+  CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
+  CqCell *pCell = claimqRowsAdd(p, &pOwn->batch);
+  if( pCell ) claimqCellColumn(p, &pOwn->batch, pCell, pStmt, iCol);
+}
+
+/*
+** Look at each row of a claim of several: how many are there, and how many
+** have the token?
+*/
+static void cqSessionCount(CqOp *p, CqVerb *pV){
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_MEMBERS);
+  claimqVerbBind(p, pV, &s);
+  claimqBindText(p, &s, CQ_SESSION_MEMBERS_session, pOwn->session);
+  claimqBindInt(p, &s, CQ_SESSION_MEMBERS_due, pOwn->iDue);
+  claimqBindInt(p, &s, CQ_SESSION_MEMBERS_last, pOwn->iLast);
+  pV->hold.nRow = pV->hold.nToken = 0;
+  while( claimqStep(p, &s) ){
+    pV->hold.nRow++;
+    pV->hold.nToken += claimqTextEq(pV->token,
+        claimqColText(p, &s, CQ_COL_SESSION_MEMBERS_lease_token));
+    if( cqSessionIdsGiven(pV) ){
+      cqSessionKeepId(p, pV, &s, CQ_COL_SESSION_MEMBERS_batch_id);
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** The rows of a claim, whose first pHead stands on.  Most verbs need not look
+** at the others: they write, and see whether all were there.  But release and
+** revoke are no error when one is not, and guard does not write.
+*/
+static void cqSessionMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
+  CqHold *pHold = &pV->hold;
+  int bLook = pV->eVerb==CQ_RELEASE || pV->eVerb==CQ_REVOKE
+           || pV->eVerb==CQ_GUARD || cqSessionIdsGiven(pV)
+           || pHold->nToken==0;
+  assert( sizeof(*pOwn)<=sizeof(pV->own) );
+  if( pHold->nRow==0 ) return;
+  claimqRowsInit(&pOwn->batch, 1);
+  if( pHold->nSize<=1 ){
+    if( cqSessionIdsGiven(pV) ){
+      cqSessionKeepId(p, pV, pHead, CQ_COL_SESSION_HOLD_batch_id);
+    }
+    return;
+  }
+  pOwn->session = claimqColText(p, pHead, CQ_COL_SESSION_HOLD_session_id);
+  pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
+  pOwn->iLast = claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_last);
+  pOwn->iDue = claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms);
+  if( bLook ) cqSessionCount(p, pV);
+  else pHold->nRow = pHold->nToken = pHold->nSize;
+}
+
+/*
+** Option batch_ids of complete: exactly the claim's batches.
+*/
+static void cqSessionCheckIds(CqOp *p, const CqVerb *pV){
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
+  CqText json = pV->aOpt[CQ_SV_BATCH_IDS].t;
+  int n = claimqBatchIdsCount(json);
+  int nHeld = pOwn->batch.nRow, i;
+  CqText *aHeld;
+  if( n<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "batch_ids must be a JSON array of strings");
+    return;
+  }
+  aHeld = claimqMalloc(p, ((i64)nHeld+n)*(i64)sizeof(CqText) + json.n);
+  if( aHeld==0 ) return;
+  for(i=0; i<nHeld; i++){
+    aHeld[i] = claimqCellGetText(claimqRow(&pOwn->batch, i));
+  }
+  if( !claimqBatchIdsNamed(json, aHeld, nHeld, &aHeld[nHeld],
+                           (char*)&aHeld[nHeld+n]) ){
+    claimqFail(p, CQ_BAD_ARGUMENT,
+        "batch_ids must name exactly the %d batches of claim %.*s",
+        nHeld, pV->claimId.n, pV->claimId.z);
+  }
+  sqlite3_free(aHeld);
+}
+
+/*
+** What is usual will do for a claim of one row, but for reject, which writes
+** twice.  A claim of several is settled by cqSessionSettle().
+*/
+static void cqSessionDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  (void)pHead;
+  if( pV->eVerb==CQ_GUARD ) return;
+  if( cqSessionIdsGiven(pV) ) cqSessionCheckIds(p, pV);
+  if( pV->eVerb==CQ_REJECT ) return;
+  pV->task.eNeed = CQ_NEED_ONE;
+  if( pV->hold.nSize>1 ){
+    pV->task.eNeed = CQ_NEED_UNDO;
+    pV->eStmt = -1;
+  }
+}
+
+/*
+** Run a statement for the rows in place iDue.  Returns how many it found.
+*/
+static i64 cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt, i64 iDue){
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqVerbBind(p, pV, &s);
+  if( pV->hold.nSize>1 ){
+    claimqBindText(p, &s, CQ_SESSION_SETTLE_session, pOwn->session);
+    claimqBindInt(p, &s, CQ_SESSION_SETTLE_due, iDue);
+    claimqBindInt(p, &s, CQ_SESSION_SETTLE_last, pOwn->iLast);
+  }
+  return claimqExec(p, &s);
+}
+
+/*
+** All rows of the claim must have been found.
+*/
+static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n){
+  CqText none = {0, 0};
+  if( p->rc==SQLITE_OK && n!=pV->nExpect ){
+    claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->claimId, none);
+  }
+}
+
+/*
+** Settle a claim of several rows, or reject one.  reject writes dead letters
+** first, and then deletes as complete does.
+*/
+static void cqSessionSettle(CqOp *p, CqVerb *pV){
+  static const int aSeveral[CQ_NVERB] = CQ_VERBS(CQ_SQL_SESSION_RENEW,
+      CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_RELEASE, CQ_SQL_SESSION_RETRY,
+      CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_REVOKE);
+  const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
+  int bOne = pV->hold.nSize<=1;
+  i64 n;
+  if( pV->eVerb==CQ_REJECT ){
+    n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_LETTER
+                                   : CQ_SQL_SESSION_LETTERS, pOwn->iDue);
+    cqSessionAll(p, pV, n);
+  }
+  assert( !bOne || pV->eVerb==CQ_REJECT );
+  n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_COMPLETE_ONE
+                                 : aSeveral[pV->eVerb], -1);
+  if( n<pV->nExpect && !bOne ){
+    n += cqSessionWrite(p, pV, aSeveral[pV->eVerb], pOwn->iDue);
+  }
+  cqSessionAll(p, pV, n);
+}
+
+static void cqSessionVerbDone(CqVerb *pV){
+  CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
+  claimqRowsClear(&pOwn->batch);
+  sqlite3_free(pOwn->zSession);
+}
+
+/**************************************************************************
+** The descriptor
+*/
+CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
+  static const CqTableDef aTable[] = {
+    { .zName = "claimq", .zDoc = "claim batches of a session",
+      .zCols = CQ_S_COLS, .zOrder = "enqueue_seq",
+      .aArg = cqSessionArg, .nArg = CQ_ARRAYSIZE(cqSessionArg),
+      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qwc",
+      .xArgs = cqSessionArgs, .xNext = cqSessionNext,
+      .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
+      .xDone = cqSessionDone },
+    { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
+      .zCols = CQ_S_COLS " previous_claim_id attempts",
+      .zOrder = "enqueue_seq",
+      .aArg = cqPeekArg, .nArg = CQ_ARRAYSIZE(cqPeekArg),
+      .xArgs = cqPeekArgs, .xNext = cqSessionNext, .xDone = cqSessionDone },
+  };
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_enqueue", .zDoc = "put a batch into a session",
+      .eKind = CQ_F_INSERT, .nMin = 2,
+      .aArg = cqEnqueueArg, .nArg = CQ_ARRAYSIZE(cqEnqueueArg),
+      .aOpt = cqEnqueueOpt, .nOpt = CQ_ARRAYSIZE(cqEnqueueOpt),
+      .xFunc = claimqPutRun },
+  };
+  static const CqDiscipline session = {
+    .zName = "session", .zPrefix = "qwc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),
+    .eHold = CQ_SQL_SESSION_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_SESSION_RENEW_ONE,
+        CQ_SQL_SESSION_COMPLETE_ONE, CQ_SQL_SESSION_RELEASE_ONE,
+        CQ_SQL_SESSION_RETRY_ONE, -1, CQ_SQL_SESSION_REVOKE_ONE),
+    .aFast = CQ_VERBS(CQ_SQL_SESSION_RENEW_FAST,
+        CQ_SQL_SESSION_COMPLETE_ONE, -1, -1, -1, -1),
+    .xVerbCheck = cqSessionCheck,
+    .xMembers = cqSessionMembers,
+    .xDecide = cqSessionDecide,
+    .xSettle = cqSessionSettle,
+    .xVerbDone = cqSessionVerbDone,
+    .eCancel = CQ_T_TEXT, .xCancel = cqSessionCancel,
+    .pPut = &aFunc[0],
+    .xPutCheck = cqEnqueueCheck,
+    .xPutWrite = cqEnqueueWrite,
+  };
+  return &session;
+}
