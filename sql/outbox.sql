@@ -113,7 +113,7 @@ ORDER BY m.seq DESC LIMIT 1 OFFSET :skip
 
 -- name: OUTBOX_BURY like OUTBOX_PRESENT
 -- These messages become dead letters, with the attempts that their handler saw.
-{{LETTER_INTO}}
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
 SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
   m.payload_type, m.created_at_ms, :now, :why, NULL,
   max(p.attempts-1, 0),
