@@ -555,13 +555,21 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
 }
 
 /*
-** A claim that may take nothing is told of a wrong queue all the same.
+** A claim that may take nothing is told of a wrong queue or partition all the
+** same.
 */
 static void cqOutboxArgs(CqOp *p, CqClaim *pC){
   CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  CqStmt s;
   assert( sizeof(CqOutboxClaim)<=sizeof(pC->own) );
   cqQueueCheck(p, queue);
-  if( pC->nMax==0 ) cqQueueNeed(p, queue);
+  if( pC->nMax>0 || p->rc ) return;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
+    cqOutboxFind(p, pC, &s);
+    claimqStmtDone(p, &s);
+  }else{
+    cqQueueNeed(p, queue);
+  }
 }
 
 /*
