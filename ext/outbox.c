@@ -244,16 +244,25 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
 }
 
 /*
-** xPutBack: the scope of a letter is QUEUE/PARTITION.  The partition is among
-** the options; the payload's type is the letter's.
+** xPutBack: the scope of a letter is QUEUE/PARTITION, and the payload's type is
+** the letter's.
 */
 static void cqPublishBack(
   CqOp *p, CqPut *pPut, CqVal *aOpt, CqText payloadType
 ){
-  int n = pPut->scope.n;
+  CqText *pScope = &pPut->scope;
+  CqText number;
+  int n = pScope->n;
   if( p->rc ) return;
-  while( n>0 && pPut->scope.z[n-1]!='/' ) n--;
-  if( n>0 ) pPut->scope.n = n-1;
+  while( n>0 && pScope->z[n-1]!='/' ) n--;
+  if( n>0 ){
+    number.z = &pScope->z[n];
+    number.n = pScope->n-n;
+    pScope->n = n-1;
+    if( !aOpt[CQ_PUB_PARTITION].bGiven && !aOpt[CQ_PUB_KEY].bGiven ){
+      claimqI64Parse(number, &aOpt[CQ_PUB_PARTITION].i);
+    }
+  }
   if( payloadType.z ) aOpt[CQ_PUB_TYPE].t = payloadType;
 }
 
