@@ -107,6 +107,13 @@ $(AMALG): $(BUILD)/claimq.c
 	$(CC) $(SANITIZE) -shared -fPIC -o $@.tmp $<
 	mv -f $@.tmp $@
 
+# The same without any notification by the operating system: see ext/watch.c.
+POLL     = $(BUILD)/poll/claimq.so
+$(POLL): $(BUILD)/claimq.c
+	@mkdir -p $(@D)
+	$(CC) $(SANITIZE) -DCLAIMQ_POLL -shared -fPIC -o $@.tmp $<
+	mv -f $@.tmp $@
+
 #--------------------------------------------------------------------------
 # Tools and drivers of the tests.
 
@@ -204,7 +211,7 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) asan sqlite-$(NEW)
+test-ready: all tools drivers $(AMALG) $(POLL) asan sqlite-$(NEW)
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
@@ -221,6 +228,7 @@ test: deps
 	  -cmd sanitizers '$(ASANRUN) {smoke oom fault_* !fault_matrix} build/asan/claimq.so' \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files test $(SO) \
+	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(NEW) -files 'smoke contend oracle' $(SO)
 

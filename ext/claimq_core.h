@@ -431,6 +431,46 @@ CQ_PRIV void claimqLimitBoth(
 CQ_PRIV int claimqLimitSlot(const CqLimit*, i64 nLive);
 
 /**************************************************************************
+** Interface to core_wait.c: how long to sleep before looking again.  Times
+** called ms are by the system clock, us are microseconds since the beginning.
+*/
+typedef struct CqPace CqPace;     /* One wait in progress */
+struct CqPace {
+  i64 usTotal;                    /* The wait is over then */
+  i64 msNow, msRef;               /* The clock, now and when usNaps was 0 */
+  i64 usNaps, usBefore;           /* All naps since msRef; the time before */
+  i64 msNextAt;                   /* Something falls due; or CQ_I64_MAX */
+  i64 usPulse;                    /* When the last pulse was */
+  i64 usBackstop;                 /* When a probe is due, told or not */
+  i64 usChange;                   /* When a commit was last seen; -1 */
+  i64 usNap;                      /* The nap in progress */
+  u8 eNap;                        /* ... and what it is for: core_wait.c */
+  u8 bListen;                     /* A write would end it, or be told of then */
+  u8 bHold;                       /* A commit was just seen, and was not ours */
+  u8 bDue;                        /* A look is under way because of msNextAt */
+  int nAgain;                     /* Which nap since a write was told of; 0 */
+  int nPoll, nCrowd, nEarly;      /* See claimqPaceNap() */
+};
+/* How a nap ended. */
+#define CQ_WOKE_TOLD   0x01       /* Something was written meanwhile */
+#define CQ_WOKE_FULL   0x02       /* It was slept to its end */
+/* What to do then. */
+#define CQ_PACE_PULSE  0x01       /* Notice an interrupt */
+#define CQ_PACE_AIM    0x02       /* Are the right files watched? */
+#define CQ_PACE_PROBE  0x04       /* Has anybody committed? */
+#define CQ_PACE_LOOK   0x08       /* Look, whether or not */
+#define CQ_PACE_OVER   0x10       /* ... and then give up: the time is over */
+/* What was seen. */
+#define CQ_SEEN_SAME   0          /* Nobody has committed */
+#define CQ_SEEN_COMMIT 1          /* Somebody has */
+#define CQ_SEEN_BUSY   2          /* The database is locked: nothing is seen */
+
+CQ_PRIV void claimqPaceInit(CqPace*, i64 msTimeout, i64 msNow, int bTold);
+CQ_PRIV i64 claimqPaceNap(CqPace*, int bListen, int *pbDeaf);
+CQ_PRIV int claimqPaceWake(CqPace*, int mWoke, i64 msNow);
+CQ_PRIV void claimqPaceSeen(CqPace*, int eSeen, i64 msNextAt);
+
+/**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
 ** arguments of a claim table, and which plans are refused.
 */

@@ -112,6 +112,7 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
+CQ_PRIV i64 claimqSystemClock(sqlite3*);  /* What the VFS says now */
 CQ_PRIV i64 claimqClock(CqOp*);   /* op.iNow, read from the VFS at most once */
 CQ_PRIV i64 claimqNow(CqOp*);     /* ... if the database allows that */
 CQ_PRIV void claimqFailClock(CqOp*);      /* clock_required */
@@ -203,6 +204,17 @@ CQ_PRIV void claimqReadOptions(
 CQ_PRIV i64 claimqDueAt(CqOp*, const CqVal *pAt, const CqVal *pDelay);
 
 /**************************************************************************
+** Interface to watch.c: being woken when a file is written.
+*/
+typedef struct CqWatch CqWatch;
+CQ_PRIV CqWatch *claimqWatchNew(const char *zDb);         /* 0 on OOM */
+/* Watch the -wal if it is there, else the database: 1 if that is new. */
+CQ_PRIV int claimqWatchAim(CqWatch*, const char *zDb, const char *zWal);
+CQ_PRIV int claimqWatchListens(const CqWatch*);   /* 0: there is only polling */
+CQ_PRIV int claimqWatchSleep(CqWatch*, i64 us, int bDeaf);    /* CQ_WOKE_* */
+CQ_PRIV void claimqWatchFree(CqWatch*);
+
+/**************************************************************************
 ** Interface to rows.c: result rows, materialised before anything is written.
 */
 struct CqCell {
@@ -255,6 +267,9 @@ struct CqConn {
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
+  CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
+  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
+  u8 bVersion;                    /* There was one */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
@@ -637,10 +652,11 @@ struct CqFuncDef {
 };
 #define CQ_F_PURE   0             /* Deterministic and innocuous */
 #define CQ_F_READ   1             /* Looks at the database or the world */
-#define CQ_F_WRITE  2             /* Changes it: DIRECTONLY */
-#define CQ_F_INSERT 3             /* ... and may set last_insert_rowid() */
-#define CQ_F_INIT   4             /* Decides itself whether it must write */
-#define CQ_F_FENCE  5             /* As WRITE, and may stand in WHERE clauses
+#define CQ_F_WAIT   2             /* The same, and DIRECTONLY */
+#define CQ_F_WRITE  3             /* Changes it: DIRECTONLY */
+#define CQ_F_INSERT 4             /* ... and may set last_insert_rowid() */
+#define CQ_F_INIT   5             /* Decides itself whether it must write */
+#define CQ_F_FENCE  6             /* As WRITE, and may stand in WHERE clauses
                                   ** of writing statements */
 struct CqCall {
   const CqFuncDef *pDef;
@@ -678,8 +694,15 @@ CQ_PRIV void claimqLookNamed(
   CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
   sqlite3_value *pScope
 );
-CQ_PRIV void claimqLookReady(CqOp*, CqLook*);
-CQ_PRIV void claimqLookEnd(CqLook*);
+CQ_PRIV i64 claimqLookNextAt(CqOp*, CqLook*);
+/* For xNextAt: would xNext take something? and the times of a *_LATER. */
+#define CQ_LOOK_COLS 32           /* More than any claim table has */
+#define CQ_LOOK_ROWS 1000         /* Rows that are read at most */
+CQ_PRIV int claimqLookTakes(CqOp*, CqClaim*);
+CQ_PRIV i64 claimqLookLater(CqOp*, CqStmt*);
+
+/* wait.c: claimq_wait(), claimq_next_at(). */
+CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);
 
 /* verb.c */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);

@@ -139,7 +139,7 @@ static int cqFuncAdd(CqConn *pConn, const CqFuncDef *pDef){
   p->pDef = pDef;
   claimqConnRef(pConn);
   if( pDef->eKind==CQ_F_PURE ) mFlag |= SQLITE_DETERMINISTIC|SQLITE_INNOCUOUS;
-  if( pDef->eKind>=CQ_F_WRITE ) mFlag |= SQLITE_DIRECTONLY;
+  if( pDef->eKind>=CQ_F_WAIT ) mFlag |= SQLITE_DIRECTONLY;
   return sqlite3_create_function_v2(pConn->db, pDef->zName, -1, mFlag, p,
                                     cqFuncCall, 0, 0, cqFuncFree);
 }
@@ -486,8 +486,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 4: return claimqSchemaFuncs(pnFunc);
     case 5: return claimqScheduleFuncs(pnFunc);
     case 6: return claimqRestoreFuncs(pnFunc);
+    case 7: return claimqWaitFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-7);
+  pD = claimqDiscipline(i-8);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

@@ -37,18 +37,19 @@
 
 static const CqArgDef cqLaneArg[] = {
   [CQ_LANE_LANE] =
-  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED, .zDoc = "whose jobs" },
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME,
+    .eRole = CQ_ROLE_SCOPE, .zDoc = "whose jobs" },
   CQ_ARG_OWNER,
   CQ_ARG_TTL,
   { CQ_ARG(INT, "max_jobs"), .iDefault = 1, .eRole = CQ_ROLE_MAX,
     .zDoc = "take at most so many" },
   CQ_ARG_INCARNATION,
   [CQ_LANE_CAPS] =
-  { CQ_ARG(JSON, "capabilities"), .zDefault = "[]",
+  { CQ_ARG(JSON, "capabilities"), .zDefault = "[]", .mFlag = CQ_A_LOOK,
     .zDoc = "what the worker can do, a JSON array of strings" },
   [CQ_LANE_PARTITION] =
-  { CQ_ARG(INT, "partition"), .iMin = CQ_I64_MIN,
-    .zDoc = "only jobs with this partition_key" },
+  { CQ_ARG(INT, "partition"), .iMin = CQ_I64_MIN, .mFlag = CQ_A_LOOK,
+    .bDefault = 1, .zDoc = "only jobs with this partition_key" },
   CQ_ARG_NOW,
 };
 
@@ -209,7 +210,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
       .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
-      .xDone = claimqLaneDone },
+      .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
       .zCols = "outcome " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),

@@ -368,6 +368,30 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
                  : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
 }
 
+/*
+** When a claim could succeed: now, or when a job of a set that the worker
+** satisfies falls due or a lease ends.
+*/
+CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  i64 iAt = CQ_I64_MAX;
+  int i;
+  if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
+    CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
+    i64 iLater;
+    claimqBindText(p, &s, CQ_LANE_LATER_lane, pC->aArg[CQ_LANE_LANE].t);
+    claimqBindInt(p, &s, CQ_LANE_LATER_partition,
+                  pC->aArg[CQ_LANE_PARTITION].i);
+    claimqBindInt(p, &s, CQ_LANE_LATER_set, i<0 ? 0 : pL->sets.a[i]);
+    claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
+    claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
+    iLater = claimqLookLater(p, &s);
+    if( iLater<iAt ) iAt = iLater;
+  }
+  return iAt;
+}
+
 /**************************************************************************
 ** Writing
 */

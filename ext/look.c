@@ -171,19 +171,71 @@ CQ_PRIV void claimqLookNamed(
 }
 
 /*
-** Prepare for xNextAt or xWhy; both may be asked several times.
+** Forget what an earlier look has loaded; the arguments stay.
 */
-CQ_PRIV void claimqLookReady(CqOp *p, CqLook *pLook){
-  CqClaim *pC = &pLook->c;
-  pC->nMax = CQ_I64_MAX;
-  if( p->rc==SQLITE_OK && pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
+static void cqLookForget(CqClaim *pC){
+  if( pC->pDef->xDone ) pC->pDef->xDone(pC);
+  memset(&pC->own, 0, sizeof(pC->own));
+  claimqIdsClear(&pC->ids);
 }
 
 /*
-** Free what the claim holds.
+** The earliest time at which the claim could succeed; CQ_I64_MAX: never.  May
+** be asked again and again.
 */
-CQ_PRIV void claimqLookEnd(CqLook *pLook){
+CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
   CqClaim *pC = &pLook->c;
-  if( pC->pDef && pC->pDef->xDone ) pC->pDef->xDone(pC);
-  claimqIdsClear(&pC->ids);
+  i64 iAt = CQ_I64_MAX;
+  if( p->rc ) return iAt;
+  pC->nMax = 1;
+  claimqNow(p);
+  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
+  if( p->rc==SQLITE_OK ) iAt = pC->pDef->xNextAt(p, pC);
+  cqLookForget(pC);
+  return iAt;
+}
+
+/*
+** For xNextAt: 1 if the claim would take something now.  The table's own xNext
+** says so, so that looking and claiming cannot differ; nobody reads the row.
+*/
+CQ_PRIV int claimqLookTakes(CqOp *p, CqClaim *pC){
+  CqRows rows;
+  int bTakes;
+  claimqRowsInit(&rows, CQ_LOOK_COLS);
+  rows.mSkip = 0xffffffff;
+  pC->pRows = &rows;
+  if( p->rc==SQLITE_OK ) pC->pDef->xNext(p, pC);
+  bTakes = p->rc==SQLITE_OK && rows.nRow>0;
+  claimqRowsClear(&rows);
+  pC->pRows = 0;
+  return bTakes;
+}
+
+/*
+** For xNextAt: read all rows of a statement *_LATER.  at_ms and due are times
+** at which a row can be had; of the rows among the ready ones only some were
+** read, n of at most CQ_LOOK_ROWS: if that was not all of them, the answer is
+** "soon", which is never too late.  Gives the statement back.
+*/
+CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
+  i64 iAt = CQ_I64_MAX;
+  while( claimqStep(p, pS) ){
+    i64 iSoon = claimqAddSat(claimqNow(p), 1);
+    if( claimqColType(pS, CQ_COL_LATER_at_ms)!=SQLITE_NULL
+     && claimqColInt(pS, CQ_COL_LATER_at_ms)<iAt
+    ){
+      iAt = claimqColInt(pS, CQ_COL_LATER_at_ms);
+    }
+    if( claimqColType(pS, CQ_COL_LATER_due)!=SQLITE_NULL
+     && claimqColInt(pS, CQ_COL_LATER_due)<iAt
+    ){
+      iAt = claimqColInt(pS, CQ_COL_LATER_due);
+    }
+    if( claimqColInt(pS, CQ_COL_LATER_n)>=CQ_LOOK_ROWS && iSoon<iAt ){
+      iAt = iSoon;
+    }
+  }
+  claimqStmtDone(p, pS);
+  return iAt;
 }

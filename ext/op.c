@@ -139,7 +139,7 @@ CQ_PRIV void *claimqRealloc(CqOp *p, void *pOld, i64 nByte){
 ** connection has.  VFSes older than version 2 tell the time as a Julian day
 ** number.
 */
-static i64 cqClock(sqlite3 *db){
+CQ_PRIV i64 claimqSystemClock(sqlite3 *db){
   sqlite3_vfs *pVfs = 0;
   sqlite3_int64 iJulian = 0;
   sqlite3_file_control(db, CQ_SCHEMA, SQLITE_FCNTL_VFS_POINTER, &pVfs);
@@ -162,7 +162,7 @@ static i64 cqClock(sqlite3 *db){
 */
 CQ_PRIV i64 claimqClock(CqOp *p){
   if( !p->bNow ){
-    p->iNow = cqClock(p->db);
+    p->iNow = claimqSystemClock(p->db);
     p->bNow = p->bClock = 1;
   }
   return p->iNow;

@@ -285,13 +285,15 @@ struct CqSession {
   CqIds passed, due;              /* For upkeep: see CqStreams */
 };
 
-#define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_NULL, \
+#define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .eRole = CQ_ROLE_SCOPE, \
+  .mFlag = CQ_A_NULL|CQ_A_NAME, \
   .zDoc = "which session; NULL: any" }
 #define CQ_ARG_BATCHES { CQ_ARG(INT, "max_batches"), .iDefault = 32, \
   .eRole = CQ_ROLE_MAX, .zDoc = "at most so many batches" }
-#define CQ_ARG_BOUNDARY { CQ_ARG(WORD, "boundary"), \
+#define CQ_ARG_BOUNDARY { CQ_ARG(WORD, "boundary"), .mFlag = CQ_A_LOOK, \
   .xWords = claimqBoundaryWords, .zDoc = "where the session's turn stands" }
 #define CQ_ARG_TAKE { CQ_ARG(WORD, "take"), .xWords = claimqTakeWords, \
+  .mFlag = CQ_A_LOOK, \
   .zDoc = "turn work, a command, or whichever comes first" }
 
 /* Arguments of claimq(...). */
@@ -505,6 +507,21 @@ static void cqSessionDone(CqClaim *pC){
   claimqIdsClear(&pOwn->passed);
   claimqIdsClear(&pOwn->due);
   sqlite3_free(pOwn->zSession);
+}
+
+/*
+** When a claim could succeed: now, or when a row falls due or a lease ends.
+*/
+static i64 cqSessionNextAt(CqOp *p, CqClaim *pC){
+  CqText session = ((CqSession*)&pC->own)->session;
+  CqStmt s;
+  if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  s = claimqStmt(p, session.z ? CQ_SQL_SESSION_LATER
+                              : CQ_SQL_SESSION_ANY_LATER);
+  if( session.z ) claimqBindText(p, &s, CQ_SESSION_LATER_session, session);
+  claimqBindInt(p, &s, CQ_SESSION_LATER_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_SESSION_LATER_limit, CQ_LOOK_ROWS);
+  return claimqLookLater(p, &s);
 }
 
 /**************************************************************************
@@ -888,7 +905,7 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qwc",
       .xArgs = cqSessionArgs, .xNext = cqSessionNext,
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
-      .xDone = cqSessionDone },
+      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
       .zCols = CQ_S_COLS " previous_claim_id attempts",
       .zOrder = "enqueue_seq",

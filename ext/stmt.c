@@ -62,6 +62,7 @@ CQ_PRIV void claimqConnUnref(void *pArg){
   assert( p->nRef>0 );
   if( --p->nRef==0 ){
     cqCacheEmpty(p);
+    claimqWatchFree(p->pWatch);
     sqlite3_free(p);
   }
 }

@@ -56,6 +56,19 @@ FROM {{LANE_INDEX}}
 WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
+-- name: LANE_LATER
+-- When will a job of a set be claimable that is not now?
+SELECT (SELECT count(*) FROM (
+    SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+    LIMIT :limit)) AS n,
+  (SELECT min(t) FROM (
+    SELECT max(ifnull(available_at_ms, created_at_ms),
+               iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND reclaim='auto'
+    LIMIT :limit) WHERE t>:now) AS at_ms,
+  (SELECT min(due) FROM {{LANE_INDEX}}
+   WHERE {{LANE_SET}} AND due>:now) AS due
+
 -- name: LANE_HEAD
 -- What is claimable of set 0, with all columns: if none waited the jobs come in
 -- the order in which a worker gets them who satisfies this set alone.

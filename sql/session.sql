@@ -65,6 +65,28 @@ SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
   {{SESSION_ROW_B}}
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
+-- fragment: SESSION_HAD_AT
+max(ifnull(available_at_ms, enqueued_at_ms),
+    iif(claim_id IS NULL, 0, ifnull(expires_at_ms, 0)))
+
+-- name: SESSION_LATER
+-- When will a row of the session be claimable that is not now?
+SELECT count(*) AS n, min(iif(t>:now, t, NULL)) AS at_ms, (
+    SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+    WHERE session_id=:session AND due>:now) AS due
+FROM (
+  SELECT {{SESSION_HAD_AT}} AS t
+  FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+  WHERE session_id=:session AND due<=:now LIMIT :limit)
+
+-- name: SESSION_ANY_LATER like SESSION_LATER
+SELECT count(*) AS n, min(iif(t>:now, t, NULL)) AS at_ms, (
+    SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_due
+    WHERE due>=0 AND due>:now) AS due
+FROM (
+  SELECT {{SESSION_HAD_AT}} AS t FROM {{S}}.claimq_batch
+  WHERE due<=:now LIMIT :limit)
+
 --------------------------------------------------------------------------
 -- The claim
 

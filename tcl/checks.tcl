@@ -175,8 +175,8 @@ proc variables {files} {
 # what is not named here is a discipline.
 set LAYERS {
   {sha256.c rust_debug.c core_*.c claim_plan.c}
-  {op.c args.c rows.c id_list.c stmt.c schema.c request.c txn.c lease.c}
-  {origin.c look.c claim.c verb.c put.c vacuum.c schedule.c restore.c}
+  {op.c args.c rows.c id_list.c watch.c stmt.c schema.c request.c txn.c lease.c}
+  {origin.c look.c claim.c verb.c put.c vacuum.c schedule.c restore.c wait.c}
   {}
   {claim_vtab.c func.c help.c}
   {claimq_main.c}

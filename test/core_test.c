@@ -1170,6 +1170,7 @@ static void cqTestSelection(const char *zDir){
 #include "core_plan_test.h"
 #include "core_cron_test.h"
 #include "core_limit_test.h"
+#include "core_wait_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1177,7 +1178,7 @@ static void cqTestSelection(const char *zDir){
 typedef struct CqPart CqPart;     /* The tests of one file */
 struct CqPart {
   const char *zName;
-  void (*axTest[12])(void);
+  void (*axTest[16])(void);
 };
 static const CqPart aPart[] = {
   { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
@@ -1203,6 +1204,11 @@ static const CqPart aPart[] = {
       cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
   { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
       cqTestLimitExample, cqTestLimitEdges } },
+  { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
+      cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
+      cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,
+      cqTestNightCrowd, cqTestNightDue, cqTestNightSoon, cqTestNightBusy,
+      cqTestPaceEnds } },
 };
 
 static void cqRunPart(const CqPart *p){

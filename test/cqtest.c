@@ -51,7 +51,8 @@
 **   cq_ids DB SQL LIST      SQL with the list of integers bound to ?1, as
 **                           claimq_ids() takes it -> the integers it gives
 **   cq_autocommit DB        1 or 0
-**   cq_busy_stmts DB        statements that were begun and not reset
+**   cq_busy_stmts DB ?GLOB? statements that were begun and not reset, whose
+**                           text is like GLOB
 **   cq_column_count DB SQL  columns of a statement, without running it
 **   cq_limit DB N           sqlite3_limit() of the length of values -> before
 **   cq_leak_stmt DB         forget a statement (to test the harness itself)
@@ -982,13 +983,14 @@ CQT_CMD(cqtBusyStmtsCmd){
   sqlite3_stmt *pStmt = 0;
   int n = 0;
   (void)cd;
-  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+  if( cqtArgs(interp, objc, objv, 1, 2, "DB ?GLOB?")
    || cqtDb(interp, objv[1], &db)
   ){
     return TCL_ERROR;
   }
   while( (pStmt = sqlite3_next_stmt(db, pStmt))!=0 ){
-    n += sqlite3_stmt_busy(pStmt)!=0;
+    n += sqlite3_stmt_busy(pStmt) && (objc<3
+      || Tcl_StringMatch(sqlite3_sql(pStmt), Tcl_GetString(objv[2])));
   }
   return cqtResult(interp, n);
 }
