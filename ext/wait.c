@@ -168,7 +168,7 @@ static void cqWaitAlone(CqOp *p){
 static void cqWaitPulse(CqOp *p, const CqWait *pWait){
   CqStmt s = claimqStmt(p, CQ_SQL_TXN_WAIT_PULSE);
   if( cqWaitLocked(p, pWait) ){
-    claimqExecSql(p, claimqSql[CQ_SQL_WAIT_PULSE].zSql);
+    claimqExecSql(p, claimqSql[CQ_SQL_TXN_WAIT_PULSE].zSql);
     return;
   }
   claimqStep(p, &s);
