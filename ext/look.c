@@ -78,33 +78,45 @@ static int cqLookIsOption(const CqTableDef *pDef, int i, int bNow){
 }
 
 /*
-** The argument that the option name means, -1 with an error if there is none.
+** Raise bad_argument with the list of valid options.  Frees zWhat, which is by
+** sqlite3_mprintf().
 */
-static int cqLookOption(
-  CqOp *p, const CqTableDef *pDef, sqlite3_value *pName, int bNow
-){
-  CqText name = {0, 0};
-  char *zList;
+static void cqLookBad(CqOp *p, const CqTableDef *pDef, int bNow, char *zWhat){
+  char *zList = sqlite3_mprintf("");
   int i;
-  if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
-  for(i=0; i<pDef->nArg; i++){
-    if( cqLookIsOption(pDef, i, bNow)
-     && claimqTextEq(name, claimqStr(pDef->aArg[i].zName))
-    ){
-      return i;
-    }
-  }
-  zList = sqlite3_mprintf("");
   for(i=0; i<pDef->nArg && zList; i++){
     if( cqLookIsOption(pDef, i, bNow) ){
       zList = sqlite3_mprintf("%z%s%s", zList, zList[0] ? ", " : "",
                               pDef->aArg[i].zName);
     }
   }
-  if( zList==0 ) p->rc = SQLITE_NOMEM;
-  claimqFail(p, CQ_BAD_ARGUMENT, "unknown option '%.*s'; valid options are: %s",
-             claimqShown(name), name.z ? name.z : "", zList);
+  if( zList==0 || zWhat==0 ) p->rc = SQLITE_NOMEM;
+  claimqFail(p, CQ_BAD_ARGUMENT, "%s; valid options are: %s", zWhat, zList);
   sqlite3_free(zList);
+  sqlite3_free(zWhat);
+}
+
+/*
+** The argument that the option name means, -1 with an error if there is none.
+*/
+static int cqLookOption(
+  CqOp *p, const CqTableDef *pDef, sqlite3_value *pName, int bNow
+){
+  CqText name = {0, 0};
+  int i;
+  if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
+  for(i=0; i<pDef->nArg && name.z; i++){
+    if( cqLookIsOption(pDef, i, bNow)
+     && claimqTextEq(name, claimqStr(pDef->aArg[i].zName))
+    ){
+      return i;
+    }
+  }
+  if( p->rc==SQLITE_OK ){
+    cqLookBad(p, pDef, bNow, name.z
+        ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
+        : sqlite3_mprintf("an option's name must be text"));
+  }
   return -1;
 }
 
@@ -126,7 +138,8 @@ CQ_PRIV void claimqLookArgs(
     int iArg = cqLookOption(p, pDef, apVal[i], bNow);
     if( iArg<0 ) return;
     if( i+1>=nVal ){
-      claimqFail(p, CQ_BAD_ARGUMENT, "the last option has no value");
+      cqLookBad(p, pDef, bNow,
+                sqlite3_mprintf("the last option has no value"));
     }else if( pLook->aArg[iArg].pVal ){
       claimqFail(p, CQ_BAD_ARGUMENT, "option %s is given twice",
                  pDef->aArg[iArg].zName);
