@@ -193,7 +193,7 @@ struct CqCand {
 };
 /* Why the batch is not claimed now: CQ_WHY_CLAIMABLE, HELD, DELAYED. */
 CQ_PRIV int claimqBatchWhy(const CqCand*, i64 iNow);
-/* Option batch_ids.  A JSON array of strings: their number, -1 if it is none. */
+/* Option batch_ids, a JSON array of strings: their number, -1 if it is none. */
 CQ_PRIV int claimqBatchIdsCount(CqText json);
 /* 1 if the array, which was counted, names exactly the n batches of aHeld.
 ** aHeld is sorted; room: aItem for as many as were counted, zText for json.n

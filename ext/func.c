@@ -395,8 +395,9 @@ static void cqSelectCommandFunc(CqOp *p, CqCall *pCall){
 /*
 ** claimq_note(where, value) -> value: hands a value out of an INSERT, where
 ** RETURNING would take longer than all the rest.  where is a pointer that
-** claimq has bound, to an i64; or to a CqMaker, which makes a text of the value,
-** and that is the result.  Called by anybody else the function does nothing.
+** claimq has bound, to an i64; or to a CqMaker, which makes a text of the
+** value, and that is the result.  Called by anybody else the function does
+** nothing.
 */
 static void cqNoteFunc(CqOp *p, CqCall *pCall){
   sqlite3_value *pVal = pCall->apVal[1];

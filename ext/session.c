@@ -548,6 +548,7 @@ static const CqArgDef cqEnqueueOpt[] = {
   { CQ_ARG(INT, "available_at_ms"), .zDoc = "nobody gets it before" },
   { CQ_ARG(INT, "delay_ms"), .zDoc = "the same, from now" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 static const CqArgDef cqEnqueueArg[] = {
   { CQ_ARG(TEXT, "session"), .mFlag = CQ_A_REQUIRED,
@@ -638,7 +639,7 @@ static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
                  aOpt[CQ_E_DELIVERY].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_slot_policy, aOpt[CQ_E_SLOT].t);
   claimqBindText(p, &s, CQ_SESSION_INSERT_merge_key, aOpt[CQ_E_MERGE].t);
-  claimqBindInt(p, &s, CQ_SESSION_INSERT_now, pE->iNow);
+  claimqBindNow(p, &s);
   claimqBindInt(p, &s, CQ_SESSION_INSERT_available, pE->iAvailable);
   claimqBindInt(p, &s, CQ_SESSION_INSERT_due,
                 pE->iAvailable<=pE->iNow ? -1 : pE->iAvailable);

@@ -184,7 +184,8 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
   :reclaim, :partition_key, :flow_id, :namespace, :instance_tag, :now,
-  iif(:available>:now, 'delayed', 'ready'), iif(:available>:now, :available, -1),
+  iif(:available>:now, 'delayed', 'ready'),
+  iif(:available>:now, :available, -1),
   iif(:capabilities='[]', 0, ifnull((
     SELECT cap_id FROM {{S}}.claimq_capset
     WHERE lane_id=:lane AND partition_key=:partition_key

@@ -166,7 +166,7 @@ INSERT INTO {{S}}.claimq_batch(batch_id, session_id, payload, source_key,
 VALUES((SELECT claimq_note(:maker, seq+1)
           FROM {{S}}.sqlite_sequence WHERE name='claimq_batch'),
   :session, :payload, :source_key, :work_class, :delivery_policy, :slot_policy,
-  :merge_key, :now, :available, :due)
+  :merge_key, {{NOW}}, :available, :due)
 
 -- name: SESSION_BY_KEY
 SELECT batch_id FROM {{S}}.claimq_batch
@@ -217,7 +217,7 @@ WHERE session_id=:session AND due IN (-1,:due)
   AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
 
 -- name: SESSION_COMPLETE_ONE
-DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
+DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}} AND {{NOW}} IS NOT NULL
 
 -- name: SESSION_COMPLETE like SESSION_SETTLE
 DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
@@ -225,7 +225,7 @@ DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
 -- name: SESSION_RENEW_FAST
 -- Of a row that need not be moved.
 UPDATE {{S}}.claimq_batch SET expires_at_ms=:until
-WHERE {{SESSION_ONE}} AND due<0
+WHERE {{SESSION_ONE}} AND due<0 AND {{NOW}} IS NOT NULL
 
 -- fragment: SESSION_RENEW_SET
 expires_at_ms=:until, due=iif(due<0, due, :until)

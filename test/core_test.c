@@ -950,6 +950,30 @@ static void cqTestBackoff(void){
           "backoff, largest factor");
 }
 
+/*
+** Every state of a job around now, against the rules one by one.
+*/
+static void cqTestJobWhy(void){
+  int i;
+  for(i=0; i<2*2*3*3*3; i++){
+    CqJobState job;
+    int eWant, eGot;
+    job.bActive = i%2;
+    job.bAuto = i/2%2;
+    job.iAvailable = 999 + i/4%3;
+    job.iExpires = 999 + i/12%3;
+    job.nReclaim = 4 + i/36%3;
+    job.nMaxReclaim = 5;
+    if( job.bActive && job.iExpires>1000 ) eWant = CQ_WHY_HELD;
+    else if( job.iAvailable>1000 ) eWant = CQ_WHY_DELAYED;
+    else if( !job.bActive ) eWant = CQ_WHY_CLAIMABLE;
+    else if( !job.bAuto ) eWant = CQ_WHY_GRANT;
+    else eWant = job.nReclaim<5 ? CQ_WHY_CLAIMABLE : CQ_WHY_RECLAIMS;
+    eGot = claimqJobWhy(&job, 1000);
+    cqCheck(eGot==eWant, "why of job state %d: %d, not %d", i, eGot, eWant);
+  }
+}
+
 /**************************************************************************
 ** Known answers: tab-separated files, a heading, JSON texts or null in cells
 */
@@ -1193,7 +1217,7 @@ static const CqPart aPart[] = {
       cqTestTextSort, cqTestBatchIds, cqTestSelectAll, cqTestSelectMerge } },
   { "core_lease", { cqTestLive, cqTestVerdict, cqTestHistories } },
   { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
-      cqTestBackoff } },
+      cqTestJobWhy, cqTestBackoff } },
   { "core_caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestDegrade, cqTestProcessed, cqTestDoneSeq,
