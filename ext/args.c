@@ -187,8 +187,9 @@ CQ_PRIV void claimqRead(
 }
 
 /*
-** The same for a value that comes from a JSON text.  bInt: the integer iVal,
-** else the text t.  Raises bad_argument if it is not of the definition's type.
+** The same for a value that comes from the origin of a dead letter (origin.c).
+** bInt: the integer iVal, else the text t.  Raises schema_mismatch if it is not
+** of the definition's type: somebody has edited the letter.
 */
 CQ_PRIV void claimqReadPlain(
   CqOp *p, const CqArgDef *pDef, int bInt, CqText t, i64 iVal, CqVal *pOut
@@ -206,7 +207,10 @@ CQ_PRIV void claimqReadPlain(
     pOut->i = bOk ? claimqWord(pDef->xWords(), t) : -1;
     bOk = pOut->i>=0;
   }
-  if( !bOk ) claimqFail(p, CQ_BAD_ARGUMENT, "%s is wrong", pDef->zName);
+  if( !bOk ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "the origin of the letter has a %s that "
+        "no work can have: repair it", pDef->zName);
+  }
 }
 
 /**************************************************************************

@@ -321,6 +321,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_ANY_SESSION 0x01
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
+#define CQ_SET_VACUUM      0x08
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
 /* Before main is read by an operation that will write, inside the user's

@@ -78,11 +78,10 @@ static int cqLookIsOption(const CqTableDef *pDef, int i, int bNow){
 }
 
 /*
-** Raise bad_argument with the names of all options.
+** Raise bad_argument with the list of valid options.  Frees zWhat, which is by
+** sqlite3_mprintf().
 */
-static void cqLookBadOption(
-  CqOp *p, const CqTableDef *pDef, int bNow, const char *zWhat
-){
+static void cqLookBad(CqOp *p, const CqTableDef *pDef, int bNow, char *zWhat){
   char *zList = sqlite3_mprintf("");
   int i;
   for(i=0; i<pDef->nArg && zList; i++){
@@ -91,9 +90,10 @@ static void cqLookBadOption(
                               pDef->aArg[i].zName);
     }
   }
-  if( zList==0 ) p->rc = SQLITE_NOMEM;
+  if( zList==0 || zWhat==0 ) p->rc = SQLITE_NOMEM;
   claimqFail(p, CQ_BAD_ARGUMENT, "%s; valid options are: %s", zWhat, zList);
   sqlite3_free(zList);
+  sqlite3_free(zWhat);
 }
 
 /*
@@ -103,21 +103,20 @@ static int cqLookOption(
   CqOp *p, const CqTableDef *pDef, sqlite3_value *pName, int bNow
 ){
   CqText name = {0, 0};
-  char *zWhat;
   int i;
   if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
-  for(i=0; i<pDef->nArg; i++){
+  for(i=0; i<pDef->nArg && name.z; i++){
     if( cqLookIsOption(pDef, i, bNow)
      && claimqTextEq(name, claimqStr(pDef->aArg[i].zName))
     ){
       return i;
     }
   }
-  zWhat = sqlite3_mprintf("unknown option '%.*s'", claimqShown(name),
-                          name.z ? name.z : "");
-  if( zWhat==0 ) p->rc = SQLITE_NOMEM;
-  cqLookBadOption(p, pDef, bNow, zWhat);
-  sqlite3_free(zWhat);
+  if( p->rc==SQLITE_OK ){
+    cqLookBad(p, pDef, bNow, name.z
+        ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
+        : sqlite3_mprintf("an option's name must be text"));
+  }
   return -1;
 }
 
@@ -139,7 +138,8 @@ CQ_PRIV void claimqLookArgs(
     int iArg = cqLookOption(p, pDef, apVal[i], bNow);
     if( iArg<0 ) return;
     if( i+1>=nVal ){
-      cqLookBadOption(p, pDef, bNow, "the last option has no value");
+      cqLookBad(p, pDef, bNow,
+                sqlite3_mprintf("the last option has no value"));
     }else if( pLook->aArg[iArg].pVal ){
       claimqFail(p, CQ_BAD_ARGUMENT, "option %s is given twice",
                  pDef->aArg[iArg].zName);

@@ -40,7 +40,8 @@
 /* QUEUE/PARTITION, the scope of a lease. */
 #define CQ_SCOPE_SZ (CQ_QUEUE_NAME_MAX+32)
 
-#define CQ_ARG_QUEUE { CQ_ARG(TEXT, "queue"), .mFlag = CQ_A_REQUIRED, \
+#define CQ_ARG_QUEUE { CQ_ARG(TEXT, "queue"), \
+  .mFlag = CQ_A_REQUIRED|CQ_A_NAME, \
   .iMax = CQ_QUEUE_NAME_MAX, .eRole = CQ_ROLE_SCOPE, \
   .zDoc = "the name of the queue" }
 
@@ -243,16 +244,25 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
 }
 
 /*
-** xPutBack: the scope of a letter is QUEUE/PARTITION.  The partition is among
-** the options; the payload's type is the letter's.
+** xPutBack: the scope of a letter is QUEUE/PARTITION, and the payload's type is
+** the letter's.
 */
 static void cqPublishBack(
   CqOp *p, CqPut *pPut, CqVal *aOpt, CqText payloadType
 ){
-  int n = pPut->scope.n;
+  CqText *pScope = &pPut->scope;
+  CqText number;
+  int n = pScope->n;
   if( p->rc ) return;
-  while( n>0 && pPut->scope.z[n-1]!='/' ) n--;
-  if( n>0 ) pPut->scope.n = n-1;
+  while( n>0 && pScope->z[n-1]!='/' ) n--;
+  if( n>0 ){
+    number.z = &pScope->z[n];
+    number.n = pScope->n-n;
+    pScope->n = n-1;
+    if( !aOpt[CQ_PUB_PARTITION].bGiven && !aOpt[CQ_PUB_KEY].bGiven ){
+      claimqI64Parse(number, &aOpt[CQ_PUB_PARTITION].i);
+    }
+  }
   if( payloadType.z ) aOpt[CQ_PUB_TYPE].t = payloadType;
 }
 
@@ -349,7 +359,7 @@ static const CqArgDef cqOutboxArg[] = {
   { CQ_ARG(INT, "max_messages"), .iDefault = 100, .eRole = CQ_ROLE_MAX,
     .zDoc = "deliver at most so many messages" },
   CQ_ARG_INCARNATION,
-  { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1,
+  { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1, .mFlag = CQ_A_LOOK,
     .zDoc = "only this partition; any if not given" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
@@ -404,26 +414,38 @@ static i64 cqOutboxMost(const CqClaim *pC, const CqStmt *pPart){
 }
 
 /*
+** Take the statement that gives the first nMax messages of the partition that
+** pPart stands on.
+*/
+static CqStmt cqOutboxMessages(
+  CqOp *p, const CqClaim *pC, const CqStmt *pPart, i64 nMax
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_MESSAGES);
+  claimqBindText(p, &s, CQ_OUTBOX_MESSAGES_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_partition,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_cursor,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_last,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_last_seq));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_limit, nMax);
+  return s;
+}
+
+/*
 ** Deliver messages of the partition that pPart stands on: 1 if there are any,
 ** or op has an error.
 */
 static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
-  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
-  i64 iPartition = claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition);
-  i64 iLast = claimqColInt(pPart, CQ_COL_OUTBOX_READY_last_seq);
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_MESSAGES);
+  CqStmt s = cqOutboxMessages(p, pC, pPart, cqOutboxMost(pC, pPart));
   char zScope[CQ_SCOPE_SZ];
   pOwn->iCursor = claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq);
   pOwn->iFence = claimqColInt(pPart, CQ_COL_OUTBOX_READY_fencing_token);
-  claimqBindText(p, &s, CQ_OUTBOX_MESSAGES_queue, queue);
-  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_partition, iPartition);
-  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_cursor, pOwn->iCursor);
-  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_last, iLast);
-  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_limit, cqOutboxMost(pC, pPart));
   claimqLeaseMake(p, &pC->lease, pC,
       claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id), pOwn->iFence,
-      cqOutboxScope(queue, iPartition, zScope));
+      cqOutboxScope(pC->aArg[CQ_OUTBOX_QUEUE].t,
+          claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition), zScope));
   while( claimqStep(p, &s) ) cqOutboxTake(p, pC, pPart, &s);
   claimqStmtDone(p, &s);
   return p->rc || pC->pRows->nRow>0;
@@ -441,29 +463,39 @@ static int cqOutboxWhy(CqOp *p, const CqStmt *pPart){
 }
 
 /*
+** Find the partition that was asked for.  *pS stands on it: 1.  If it is not
+** there op has an error: 0.  The caller gives *pS back.
+*/
+static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
+  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  i64 iPartition = pC->aArg[CQ_OUTBOX_PARTITION].i;
+  *pS = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
+  claimqBindText(p, pS, CQ_OUTBOX_READY_queue, queue);
+  claimqBindInt(p, pS, CQ_OUTBOX_READY_partition, iPartition);
+  if( claimqStep(p, pS) ) return 1;
+  if( p->rc==SQLITE_OK ) cqQueueMissing(p, queue, iPartition);
+  return 0;
+}
+
+/*
 ** The partition that was asked for, if it is free.
 */
 static void cqOutboxOne(CqOp *p, CqClaim *pC){
-  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
-  i64 iPartition = pC->aArg[CQ_OUTBOX_PARTITION].i;
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
-  claimqBindText(p, &s, CQ_OUTBOX_READY_queue, queue);
-  claimqBindInt(p, &s, CQ_OUTBOX_READY_partition, iPartition);
-  if( !claimqStep(p, &s) ){
-    if( p->rc==SQLITE_OK ) cqQueueMissing(p, queue, iPartition);
-  }else if( cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE ){
+  CqStmt s;
+  if( cqOutboxFind(p, pC, &s) && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE ){
     cqOutboxDeliver(p, pC, &s);
   }
   claimqStmtDone(p, &s);
 }
 
 /*
-** Take one of the statements that look at all partitions of the queue.
+** Take one of the statements that look at all partitions of the queue that are
+** free by iNow.
 */
-static CqStmt cqOutboxStream(CqOp *p, const CqClaim *pC, int eStmt){
+static CqStmt cqOutboxStream(CqOp *p, const CqClaim *pC, int eStmt, i64 iNow){
   CqStmt s = claimqStmt(p, eStmt);
   claimqBindText(p, &s, CQ_OUTBOX_READY_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqBindCommonInt(p, &s, CQ_P_now, iNow);
   return s;
 }
 
@@ -505,13 +537,14 @@ static int cqOutboxDueFirst(const CqStmt *pReady, const CqStmt *pDue){
 */
 static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
-  CqStmt ready = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY);
+  i64 iNow = claimqNow(p);
+  CqStmt ready = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, iNow);
   int eReady = cqOutboxNextReady(p, &ready);
   int bDue = 0, bDone = 0;
   CqStmt due;
   memset(&due, 0, sizeof(due));
   if( eReady!=CQ_AT_END ){
-    due = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE);
+    due = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE, iNow);
     bDue = claimqStep(p, &due);
   }
   pOwn->nDue = bDue;
@@ -531,13 +564,21 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
 }
 
 /*
-** A claim that may take nothing is told of a wrong queue all the same.
+** A claim that may take nothing is told of a wrong queue or partition all the
+** same.
 */
 static void cqOutboxArgs(CqOp *p, CqClaim *pC){
   CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  CqStmt s;
   assert( sizeof(CqOutboxClaim)<=sizeof(pC->own) );
   cqQueueCheck(p, queue);
-  if( pC->nMax==0 ) cqQueueNeed(p, queue);
+  if( pC->nMax>0 || p->rc ) return;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
+    cqOutboxFind(p, pC, &s);
+    claimqStmtDone(p, &s);
+  }else{
+    cqQueueNeed(p, queue);
+  }
 }
 
 /*
@@ -551,6 +592,65 @@ static void cqOutboxNext(CqOp *p, CqClaim *pC){
   else cqOutboxAny(p, pC);
   if( pC->pRows->nRow==0 ) return;
   pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW ? CQ_NEED_TIDY : CQ_NEED_ONE;
+}
+
+/*
+** When the partition that pPart stands on could be claimed; CQ_I64_MAX if it
+** has nothing to deliver.
+*/
+static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
+  i64 iAt = claimqColInt(pPart, CQ_COL_OUTBOX_READY_available_at_ms);
+  i64 iExpires = claimqColInt(pPart, CQ_COL_OUTBOX_READY_expires_at_ms);
+  CqStmt s = cqOutboxMessages(p, pC, pPart, 1);
+  if( iAt<iExpires ) iAt = iExpires;
+  if( cqOutboxWhy(p, pPart)==CQ_WHY_CLAIMABLE ) iAt = claimqNow(p);
+  if( !claimqStep(p, &s) ) iAt = CQ_I64_MAX;
+  claimqStmtDone(p, &s);
+  return iAt;
+}
+
+/*
+** xNextAt.  The partitions come by the time at which they are free, but for
+** those that are thought to be ready and are not, because time went back.
+*/
+static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
+  i64 iAt = CQ_I64_MAX;
+  CqStmt s;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
+    if( cqOutboxFind(p, pC, &s) ) iAt = cqOutboxFreeAt(p, pC, &s);
+    claimqStmtDone(p, &s);
+    return iAt;
+  }
+  s = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, CQ_I64_MAX);
+  while( iAt>claimqNow(p) && claimqStep(p, &s)
+      && claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt ){
+    i64 iFree = cqOutboxFreeAt(p, pC, &s);
+    if( iFree<iAt ) iAt = iFree;
+  }
+  claimqStmtDone(p, &s);
+  if( iAt==CQ_I64_MAX ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  return iAt;
+}
+
+/*
+** xRows: the messages of a claim that was made before, if it holds.
+*/
+static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
+  i64 iHead, iFence;
+  CqStmt s;
+  if( !claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_OUTBOX_ROWS);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    claimqCellColumns(p, pC->pRows, a, &s, CQ_OUTBOX_NCOL);
+    claimqLeaseKept(p, pC->pRows, a ? &a[CQ_OUTBOX_NCOL] : 0, &s,
+        CQ_COL_OUTBOX_ROWS_claim_id,
+        claimqColInt(&s, CQ_COL_OUTBOX_ROWS_fencing_token),
+        claimqColInt(&s, CQ_COL_OUTBOX_ROWS_attempts)-1);
+  }
+  claimqStmtDone(p, &s);
 }
 
 static void cqOutboxTidy(CqOp *p, CqClaim *pC){
@@ -911,7 +1011,7 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .aArg = cqOutboxArg, .nArg = CQ_ARRAYSIZE(cqOutboxArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qpc",
       .xArgs = cqOutboxArgs, .xNext = cqOutboxNext, .xStamp = cqOutboxStamp,
-      .xTidy = cqOutboxTidy },
+      .xTidy = cqOutboxTidy, .xNextAt = cqOutboxNextAt, .xRows = cqOutboxRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_publish", .zDoc = "put a message into a queue",

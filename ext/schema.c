@@ -234,6 +234,8 @@ static const CqArgDef cqInitOpt[] = {
     .zDoc = "1: a session is done by one worker at a time" },
   { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
     .zDoc = "explicit: every call must give now_ms" },
+  { CQ_ARG(INT, "vacuum"), .iMax = 1,
+    .zDoc = "1: keep what finds jobs that ended long ago" },
 };
 
 typedef struct CqInit CqInit;

@@ -98,13 +98,14 @@ UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
 WHERE job_id=:head AND claim_id IS NULL AND due<0 AND {{LANE_FENCE}}=:fence
 
 -- name: LANE_STAMP_NEWS
--- Several such jobs.
+-- Several such jobs.  (With due<0 SQLite would go by claimq_job_by_due, and so
+-- through all jobs, after an ANALYZE of few.)
 UPDATE {{S}}.claimq_job AS j SET state='active', claim_id=l.claim_id,
   lease_token=l.lease_token, owner_id=:owner, incarnation_id=:incarnation,
   claimed_at_ms=:now, expires_at_ms=:expires, fencing_token=l.fencing_token,
   attempts=attempts+1
 FROM claimq_ids(:ids) AS l
-WHERE job_id=l.id AND j.claim_id IS NULL AND due<0
+WHERE job_id=l.id AND j.claim_id IS NULL AND ifnull(due, 0)<0
   AND {{LANE_FENCE}}=l.fencing_token
 
 -- fragment: LANE_GIVE

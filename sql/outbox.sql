@@ -40,6 +40,18 @@ FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
 WHERE queue_name=:queue AND partition=:partition AND seq>:cursor AND seq<=:last
 ORDER BY seq LIMIT :limit
 
+-- name: OUTBOX_ROWS
+-- The messages of a claim that holds its partition, with its lease.
+SELECT m.queue_name, m.partition, m.seq, m.payload, m.payload_type,
+  m.created_at_ms, p.claim_id, p.lease_token, p.owner_id, p.incarnation_id,
+  p.claimed_at_ms, p.expires_at_ms, p.fencing_token, p.attempts
+FROM {{S}}.claimq_partition AS p
+CROSS JOIN {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+WHERE p.partition_id=:head AND p.claim_id=:claim
+  AND m.queue_name=p.queue_name AND m.partition=p.partition
+  AND m.seq>p.processed_seq AND m.seq<=p.delivered_seq
+ORDER BY m.seq
+
 -- name: OUTBOX_STAMP
 -- The partition must still be as it was when its messages were read.
 UPDATE {{S}}.claimq_partition SET {{STAMP}}, claim_size=:size,

@@ -47,7 +47,8 @@ CREATE TABLE {{S}}.claimq_meta(
 
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('schema_version', 1);
 
--- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit'.
+-- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit',
+-- 8 vacuum.
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 
 -- The fencing token that the last winner of any contest got.
