@@ -331,5 +331,7 @@ CQ_PRIV int claimqPlan(
 #define CQ_PLAN_ARGV_OFFSET -2
 #define CQ_PLAN_ARGV_AVOID  -3
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
+/* The number that follows a plan of nVal letters. */
+CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal);
 
 #endif /* CLAIMQ_CORE_H */

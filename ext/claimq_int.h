@@ -180,6 +180,36 @@ CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
 /**************************************************************************
 ** Interface to stmt_cache.c: prepared statements and who owns them.
 */
+/* One prepare of a statement that uses claim tables; see replay.c. */
+typedef struct CqPrep CqPrep;
+struct CqPrep {
+  i64 iPrep;                      /* Its number */
+  sqlite3_stmt *pStmt, *pBelow;   /* What was being compiled: to compare only */
+  u32 mUsed;                      /* Result columns that its cursors read */
+};
+#define CQ_NPREP 16               /* So many of the latest are remembered */
+
+typedef struct CqReplay CqReplay; /* One execution of a statement */
+struct CqReplay {
+  CqReplay *pNext;
+  i64 iPrep;                      /* Number of its prepare */
+  int nCursor;                    /* Cursors that point here; 0: unused */
+  u8 bLinked;                     /* In CqClaims.pReplay, to be found */
+  struct CqAnswer *pAnswer;       /* All answers, the latest first */
+  struct CqAnswer *pRoot;         /* The same as a tree, to find them */
+};
+
+/* What the claim tables of a connection know of its statements. */
+typedef struct CqClaims CqClaims;
+struct CqClaims {
+  i64 iPrep;                      /* Number of the latest prepare */
+  i64 iSeen;                      /* The latest one when a cursor was opened */
+  CqPrep aPrep[CQ_NPREP];         /* At their number modulo CQ_NPREP */
+  CqReplay *pReplay;              /* Executions that are under way */
+  CqReplay first;                 /* One of them, mostly the only one */
+  struct CqCursor *pFresh;        /* Cursor opened last, not yet filtered */
+};
+
 struct CqConn {
   sqlite3 *db;
   int nRef;                       /* Functions and modules that point here */
@@ -187,6 +217,7 @@ struct CqConn {
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
+  CqClaims claims;                /* See replay.c */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
@@ -397,6 +428,32 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
 ** Interface to claimq_func.c: the scalar functions.
 */
 CQ_PRIV int claimqFuncRegister(CqConn*);
+
+/**************************************************************************
+** Interface to vtab/replay.c: one claim per statement.
+*/
+typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
+struct CqAnswer {
+  CqAnswer *pNext;                /* The one before */
+  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
+  CqAnswer **ppSlot;              /* What points here in the tree */
+  const CqTableDef *pDef;         /* The table that gave it */
+  CqRows rows;
+  CqCell aArg[CQ_MAX_ARG];        /* Arguments, copied; the bytes are in rows */
+};
+CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
+CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
+CQ_PRIV void claimqPrepSeen(CqConn*);                 /* From xOpen */
+CQ_PRIV void claimqReplayEnter(CqOp*, CqReplay**, i64 iPrep);
+CQ_PRIV void claimqReplayLeave(CqConn*, CqReplay**);
+CQ_PRIV void claimqReplayGive(CqConn*, CqReplay**, CqReplay **ppTo);
+CQ_PRIV CqAnswer *claimqReplayFind(
+  CqReplay*, const CqTableDef*, sqlite3_value **apArg
+);
+CQ_PRIV CqAnswer *claimqReplayBegin(
+  CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
+);
+CQ_PRIV void claimqReplayForget(CqReplay*);
 
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.

@@ -153,7 +153,17 @@ static void cqTestPlanLists(int nTerm, int nStep){
   cqCheck(bOk, "plan of %d terms, list %ld", nTerm, i);
 }
 
+/* The number that follows the letters. */
+static void cqTestPlanPrep(void){
+  cqCheck(claimqPlanPrep("0", 0)==0, "plan number 0");
+  cqCheck(claimqPlanPrep("ab17", 2)==17, "plan number 17");
+  cqCheck(claimqPlanPrep("baL9", 3)==9, "plan number 9");
+  cqCheck(claimqPlanPrep("a!9223372036854775807", 2)==CQ_I64_MAX,
+          "plan number 2^63-1");
+}
+
 static void cqTestPlan(void){
+  cqTestPlanPrep();
   cqTestPlanLists(0, 1);
   cqTestPlanLists(1, 1);
   cqTestPlanLists(2, 1);

@@ -19,7 +19,8 @@
 **
 ** The plan travels from xBestIndex to xFilter in idxStr, one letter for each
 ** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET, '!' for a term
-** that makes xFilter refuse.
+** that makes xFilter refuse.  The number of the prepare follows (see replay.c):
+** "ab17" is claimq(session, owner), prepared as the 17th statement.
 **
 ** Pure: nothing of SQLite is included here.
 */
@@ -122,4 +123,11 @@ CQ_PRIV int claimqPlanArgv(const char *zPlan, int i){
   if( zPlan[i]=='O' ) return CQ_PLAN_ARGV_OFFSET;
   if( zPlan[i]=='!' ) return CQ_PLAN_ARGV_AVOID;
   return zPlan[i]-'a';
+}
+
+CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal){
+  const char *z = &zPlan[nVal];
+  i64 n = 0;
+  while( *z ) n = n*10 + (*z++ - '0');
+  return n;
 }

@@ -10,12 +10,8 @@
 **               with equal arguments it replays
 **   xColumn     copies from the buffered rows
 **
-** No plan may claim twice.  SQLite runs xFilter as often as it likes (once for
-** each row of an outer table, say), so a cursor keeps an answer for each list
-** of arguments it claimed for, and replays it when they come again.  A
-** correlated subquery even gets a new cursor each time in older versions of
-** SQLite: there xOpen of the new one is followed at once by xClose of the old
-** one, before any xFilter, and xClose hands the answers over.
+** No plan may claim twice: an answer is replayed wherever its arguments come
+** again in the same execution of a statement.  See replay.c.
 **
 ** The tables live in the temp schema, because a SELECT from an eponymous
 ** table opens a read transaction on main first and the claim could then not
@@ -41,25 +37,12 @@ struct CqVtab {
   int nCol;                       /* Result columns; the arguments follow */
   int aiCol[CQ_MAX_ARG];          /* Column of each argument */
   int aiAlias[CQ_MAX_ARG];        /* Result column of the same name, or -1 */
-  CqCursor *pFresh;               /* Opened last and not yet filtered */
-};
-
-typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
-struct CqAnswer {
-  CqAnswer *pNext;                /* The one before */
-  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
-  CqAnswer **ppSlot;              /* What points here in the tree */
-  CqRows rows;
-  char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
-  int nVal;
-  CqCell aVal[CQ_PLAN_MAX];       /* argv[], copied; the bytes are in rows */
 };
 
 struct CqCursor {
   sqlite3_vtab_cursor base;
-  CqAnswer *pAnswer;              /* All answers, the latest first */
-  CqAnswer *pRoot;                /* The same as a tree, to find them */
-  CqAnswer *pNow;                 /* The one that is being read; or 0 */
+  CqReplay *pReplay;              /* The execution it belongs to; or 0 */
+  CqAnswer *pNow;                 /* What is being read; 0: nothing */
   int iRow;
 };
 
@@ -265,29 +248,18 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 }
 
 /*
-** The result columns that the statement does not read, for CqRows.mSkip.
-*/
-static u32 cqVtabSkip(const CqVtab *p, const sqlite3_index_info *pInfo){
-  u32 m = 0;
-  int i;
-  assert( p->nCol<32 );
-  for(i=0; i<p->nCol; i++){
-    if( (pInfo->colUsed>>i & 1)==0 ) m |= (u32)1<<i;
-  }
-  return m;
-}
-
-/*
-** Write the plan where SQLite wants it, to be avoided if there is another.
+** Write the plan where SQLite wants it, to be avoided if there is another.  The
+** number of the prepare goes with it.
 */
 static int cqVtabAccept(
   const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan, int bAvoid
 ){
+  CqPrep *pPrep = claimqPrepNow(p->pConn);
   int i;
-  pInfo->idxStr = sqlite3_mprintf("%s", pPlan->zPlan);
+  pInfo->idxStr = sqlite3_mprintf("%s%lld", pPlan->zPlan, pPrep->iPrep);
   if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
   pInfo->needToFreeIdxStr = 1;
-  pInfo->idxNum = (int)cqVtabSkip(p, pInfo);
+  pPrep->mUsed |= (u32)pInfo->colUsed;
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
@@ -335,162 +307,41 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 ** Cursors
 */
 
-/*
-** Forget the latest answer.
-*/
-static void cqCursorPop(CqCursor *p){
-  CqAnswer *pOld = p->pAnswer;
-  assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
-  *pOld->ppSlot = 0;
-  p->pAnswer = pOld->pNext;
-  claimqRowsClear(&pOld->rows);
-  sqlite3_free(pOld);
-}
-
-/*
-** All answers of pFrom, which has some, become those of p, which has none: it
-** was not filtered yet.
-*/
-static void cqCursorGive(CqCursor *p, CqCursor *pFrom){
-  p->pAnswer = pFrom->pAnswer;
-  p->pRoot = pFrom->pRoot;
-  p->pRoot->ppSlot = &p->pRoot;
-  pFrom->pAnswer = pFrom->pRoot = 0;
-}
-
 static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
-  CqVtab *pTab = (CqVtab*)pVtab;
+  CqConn *pConn = ((CqVtab*)pVtab)->pConn;
   CqCursor *p = sqlite3_malloc(sizeof(*p));
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
-  pTab->pFresh = p;
+  claimqPrepSeen(pConn);
+  pConn->claims.pFresh = p;
   *ppCsr = &p->base;
   return SQLITE_OK;
 }
 
 static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqCursor *p = (CqCursor*)pCsr;
-  CqVtab *pTab = (CqVtab*)pCsr->pVtab;
-  if( pTab->pFresh==p ){
-    pTab->pFresh = 0;
-  }else if( pTab->pFresh && p->pAnswer ){
-    cqCursorGive(pTab->pFresh, p);           /* p is being replaced by it */
+  CqConn *pConn = ((CqVtab*)pCsr->pVtab)->pConn;
+  CqClaims *pClaims = &pConn->claims;
+  if( pClaims->pFresh==p ) pClaims->pFresh = 0;
+  if( pClaims->pFresh ){
+    claimqReplayGive(pConn, &p->pReplay, &pClaims->pFresh->pReplay);
   }
-  while( p->pAnswer ) cqCursorPop(p);
+  claimqReplayLeave(pConn, &p->pReplay);
   sqlite3_free(p);
   return SQLITE_OK;
 }
 
 /*
-** 1 if a value is what was copied before, type and bytes.
-*/
-static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
-  int eType = sqlite3_value_type(pVal);
-  if( eType!=pCell->eType ) return 0;
-  switch( eType ){
-    case SQLITE_NULL:
-      return 1;
-    case SQLITE_INTEGER:
-      return sqlite3_value_int64(pVal)==pCell->u.i;
-    case SQLITE_FLOAT:
-      return sqlite3_value_double(pVal)==pCell->u.r;
-    default: {
-      int n = sqlite3_value_bytes(pVal);
-      const void *z = sqlite3_value_blob(pVal);
-      return n==pCell->n
-          && (n==0 || (z && memcmp(z, pCell->u.z, (size_t)n)==0));
-    }
-  }
-}
-
-static int cqAnswerFits(
-  const CqAnswer *p, const char *zPlan, int nVal, sqlite3_value **apVal
-){
-  int i;
-  if( nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
-  for(i=0; i<nVal; i++){
-    if( !cqValueSame(&p->aVal[i], apVal[i]) ) return 0;
-  }
-  return 1;
-}
-
-/*
-** A hash of the arguments: the way through the tree.
-*/
-static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
-  u32 h = 0;
-  int i, j;
-  for(i=0; i<nVal; i++){
-    int eType = sqlite3_value_type(apVal[i]);
-    h = h*31 + (u32)eType;
-    if( eType==SQLITE_INTEGER ){
-      h = h*31 + (u32)sqlite3_value_int64(apVal[i]);
-    }else if( eType==SQLITE_TEXT ){
-      int n = sqlite3_value_bytes(apVal[i]);
-      const unsigned char *z = sqlite3_value_blob(apVal[i]);
-      for(j=0; z && j<n; j++) h = h*31 + z[j];
-    }
-  }
-  return h;
-}
-
-/*
-** The place in the tree where the answer to these arguments is, or would be.
-** There may be many answers (a join claims once for each row of another
-** table), so they are not looked through one by one.
-*/
-static CqAnswer **cqCursorSlot(
-  CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
-){
-  CqAnswer **pp = &p->pRoot;
-  u32 h = *pp ? cqArgsHash(nVal, apVal) : 0;
-  while( *pp && !cqAnswerFits(*pp, zPlan, nVal, apVal) ){
-    pp = &(*pp)->apKid[h & 1];
-    h = (h>>1) | (h<<31);
-  }
-  return pp;
-}
-
-/*
-** Begin an answer, before anything is written: remember the arguments.  It is
-** the cursor's latest from now on.  Only answers that claimed something are
-** kept for good, so that a join over many idle sessions stays small.
-*/
-static CqAnswer *cqCursorBegin(
-  CqOp *pOp, CqCursor *p, u32 mSkip, const char *zPlan,
-  int nVal, sqlite3_value **apVal
-){
-  CqAnswer *pNew;
-  int i;
-  if( p->pAnswer && p->pAnswer->rows.nRow==0 ) cqCursorPop(p);
-  pNew = claimqMalloc(pOp, sizeof(*pNew));
-  if( pNew==0 ) return 0;
-  pNew->pNext = p->pAnswer;
-  p->pAnswer = pNew;
-  pNew->ppSlot = cqCursorSlot(p, zPlan, nVal, apVal);
-  *pNew->ppSlot = pNew;
-  claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
-  memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
-  pNew->rows.mSkip = mSkip;
-  pNew->nVal = nVal;
-  for(i=0; i<nVal; i++){
-    claimqCellValue(pOp, &pNew->rows, &pNew->aVal[i], apVal[i]);
-  }
-  return pNew;
-}
-
-/*
-** Read argv[] by the plan: aArg[] gets one value for each argument, the return
-** value is the LIMIT.
+** Sort argv[] by the plan: apArg[] gets one value for each argument, 0 if it is
+** not given.  The return value is the LIMIT.
 */
 static i64 cqCursorArgs(
   CqOp *pOp, const CqTableDef *pDef, const char *zPlan, int nVal,
-  sqlite3_value **apVal, CqVal *aArg
+  sqlite3_value **apVal, sqlite3_value **apArg
 ){
-  sqlite3_value *apArg[CQ_MAX_ARG];
   i64 nLimit = CQ_I64_MAX;
   int i;
-  memset(apArg, 0, sizeof(apArg));
+  memset(apArg, 0, sizeof(apArg[0])*(size_t)pDef->nArg);
   for(i=0; i<nVal; i++){
     int iArg = claimqPlanArgv(zPlan, i);
     if( iArg>=0 ){
@@ -505,10 +356,44 @@ static i64 cqCursorArgs(
           "OFFSET would throw rows away that %s has claimed", pDef->zName);
     }
   }
+  return nLimit;
+}
+
+/*
+** The columns that no cursor of the statement reads, for CqRows.mSkip: not to
+** copy them saves 5 % of a session claim.
+*/
+static u32 cqCursorSkip(CqConn *pConn, i64 iPrep){
+  CqPrep *pPrep = claimqPrepFind(pConn, iPrep);
+  return pPrep ? ~pPrep->mUsed : 0;
+}
+
+/*
+** Claim: a new answer.  0 if op has an error or gets one here.
+*/
+static CqAnswer *cqCursorClaim(
+  CqOp *pOp, CqCursor *p, sqlite3_value **apArg, i64 nLimit
+){
+  CqVtab *pTab = (CqVtab*)p->base.pVtab;
+  const CqTableDef *pDef = pTab->pDef;
+  sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
+  CqVal aArg[CQ_MAX_ARG];
+  CqAnswer *pNew;
+  int i;
+  pNew = claimqReplayBegin(pOp, p->pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
   }
-  return nLimit;
+  if( pOp->rc==SQLITE_OK ){
+    pNew->rows.mSkip = cqCursorSkip(pOp->pConn, p->pReplay->iPrep);
+    pNew->rows.iRowid = pOp->pConn->iNextRowid;
+    pDef->xFill(pOp, aArg, nLimit, &pNew->rows);
+    pOp->pConn->iNextRowid += pNew->rows.nRow;
+  }
+  if( pOp->nWrite ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  if( pOp->rc==SQLITE_OK ) return pNew;
+  if( pNew ) claimqReplayForget(p->pReplay);
+  return 0;
 }
 
 /*
@@ -521,35 +406,36 @@ static int cqVtabMove(CqVtab *p){
       && claimqVtabAttach(p->pConn);
 }
 
+/*
+** Position the cursor on the answer to its arguments, which is replayed or
+** claimed.  A LIMIT bounds what is claimed, not what is replayed: SQLite itself
+** stops reading there.
+*/
 static int cqVtabFilter(
   sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
   int nVal, sqlite3_value **apVal
 ){
   CqCursor *p = (CqCursor*)pCsr;
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
-  CqVal aArg[CQ_MAX_ARG];
-  CqAnswer *pNew;
-  sqlite3_int64 iLast;
+  CqClaims *pClaims = &pTab->pConn->claims;
+  sqlite3_value *apArg[CQ_MAX_ARG];
   i64 nLimit;
   CqOp op;
-  if( pTab->pFresh==p ) pTab->pFresh = 0;
-  p->iRow = 0;
-  p->pNow = *cqCursorSlot(p, idxStr, nVal, apVal);
-  if( p->pNow ) return SQLITE_OK;
-  if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
+  (void)idxNum;
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
-  iLast = sqlite3_last_insert_rowid(op.db);
-  pNew = cqCursorBegin(&op, p, (u32)idxNum, idxStr, nVal, apVal);
-  nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
-  if( op.rc==SQLITE_OK ){
-    pNew->rows.iRowid = pTab->pConn->iNextRowid;
-    pTab->pDef->xFill(&op, aArg, nLimit, &pNew->rows);
-    pTab->pConn->iNextRowid += pNew->rows.nRow;
+  if( pClaims->pFresh==p ) pClaims->pFresh = 0;
+  p->iRow = 0;
+  p->pNow = 0;
+  claimqReplayEnter(&op, &p->pReplay, claimqPlanPrep(idxStr, nVal));
+  nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, apArg);
+  if( op.rc ) return claimqOpVtab(&op, &pTab->base);
+  p->pNow = claimqReplayFind(p->pReplay, pTab->pDef, apArg);
+  if( p->pNow==0 ){
+    if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
+    p->pNow = cqCursorClaim(&op, p, apArg, nLimit);
   }
-  if( op.nWrite ) sqlite3_set_last_insert_rowid(op.db, iLast);
-  if( op.rc==SQLITE_OK ) p->pNow = pNew;
-  else if( pNew ) cqCursorPop(p);
+  if( p->pNow && p->pNow->rows.nRow==0 ) p->pNow = 0;    /* It will not stay */
   return claimqOpVtab(&op, &pTab->base);
 }
 
@@ -570,16 +456,11 @@ static int cqVtabColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
   CqAnswer *p = ((CqCursor*)pCsr)->pNow;
-  int i;
   if( iCol<p->rows.nCol ){
     CqCell *a = claimqRow(&p->rows, ((CqCursor*)pCsr)->iRow);
     claimqCellResult(&a[iCol], pCtx);
-    return SQLITE_OK;
-  }
-  for(i=0; i<p->nVal; i++){
-    if( claimqPlanArgv(p->zPlan, i)==iCol-p->rows.nCol ){
-      claimqCellResult(&p->aVal[i], pCtx);
-    }
+  }else{
+    claimqCellResult(&p->aArg[iCol-p->rows.nCol], pCtx);
   }
   return SQLITE_OK;
 }
