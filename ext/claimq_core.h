@@ -296,7 +296,8 @@ struct CqTerm {
   int iCol;                       /* Column; of no meaning for LIMIT, OFFSET */
   u8 eOp;                         /* CQ_OP_* */
   u8 bUsable;
-  u8 bConst;                      /* Compared with a literal, or IN */
+  u8 bConst;                      /* Compared with a literal, IN, IS NULL; of
+                                  ** OFFSET: a literal greater than 0 */
 };
 typedef struct CqShape CqShape;   /* What the planner knows of a table */
 struct CqShape {
@@ -320,7 +321,8 @@ struct CqPlan {
 #define CQ_PLAN_ARG_OP   4        /* Argument iBad takes = only */
 #define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
 #define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
-#define CQ_PLAN_AVOID    7        /* A plan, but one that xFilter refuses */
+#define CQ_PLAN_OFFSET   7        /* So would OFFSET */
+#define CQ_PLAN_AVOID    8        /* A plan, but one that xFilter refuses */
 
 /* bOrder: there is an ORDER BY that the table does not deliver. */
 CQ_PRIV int claimqPlan(
@@ -333,5 +335,7 @@ CQ_PRIV int claimqPlan(
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
 /* The number that follows a plan of nVal letters. */
 CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal);
+/* 1 if a text is a plan that xFilter refuses, with the number. */
+CQ_PRIV int claimqPlanBad(const char *zPlan);
 
 #endif /* CLAIMQ_CORE_H */

@@ -186,6 +186,10 @@ struct CqPrep {
   i64 iPrep;                      /* Its number */
   sqlite3_stmt *pStmt, *pBelow;   /* What was being compiled: to compare only */
   u32 mUsed;                      /* Result columns that its cursors read */
+  int nAvoid;                     /* Tables that have no plan but one that
+                                  ** xFilter will refuse */
+  u8 bAvoid;                      /* ... among them the one asked for last */
+  const struct CqTableDef *pAvoid;/* ... and this is one of them */
 };
 #define CQ_NPREP 16               /* So many of the latest are remembered */
 
@@ -444,6 +448,7 @@ struct CqAnswer {
 CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
 CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
 CQ_PRIV void claimqPrepSeen(CqConn*);                 /* From xOpen */
+CQ_PRIV int claimqPrepRefused(CqOp*, const CqPrep*);  /* From xFilter */
 CQ_PRIV void claimqReplayEnter(CqOp*, CqReplay**, i64 iPrep);
 CQ_PRIV void claimqReplayLeave(CqConn*, CqReplay**);
 CQ_PRIV void claimqReplayGive(CqConn*, CqReplay**, CqReplay **ppTo);

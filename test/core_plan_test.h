@@ -75,6 +75,17 @@ static int cqCaseLetters(const CqCase *p, int *aiTerm, char *z){
   return bAvoid;
 }
 
+/* 1 if there are conditions, and all of them on result columns. */
+static int cqCaseResultOnly(const CqCase *p){
+  int i, n = 0;
+  for(i=0; i<p->nTerm; i++){
+    if( cqCaseLimit(p, i) ) continue;
+    if( cqCaseArg(p, i)>=0 ) return 0;
+    n++;
+  }
+  return n>0;
+}
+
 static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   int i, e, bRetry = 0;
   for(i=0; i<p->nTerm; i++){
@@ -83,7 +94,7 @@ static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   for(i=0; i<3; i++){
     *piBad = i;
     if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0) ){
-      return CQ_PLAN_MISSING;
+      return cqCaseResultOnly(p) ? CQ_PLAN_RETRY : CQ_PLAN_MISSING;
     }
     bRetry |= cqCaseNames(p, p->nTerm, i, 0)!=cqCaseNames(p, p->nTerm, i, 1);
   }
@@ -92,6 +103,9 @@ static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   for(i=0; i<p->nTerm; i++){
     if( cqCaseLimit(p, i) && (p->bOrder || !p->aTerm[i].bUsable) ){
       return CQ_PLAN_LIMIT;
+    }
+    if( p->aTerm[i].eOp==CQ_OP_OFFSET && p->aTerm[i].bConst ){
+      return CQ_PLAN_OFFSET;
     }
   }
   return CQ_PLAN_OK;
@@ -105,7 +119,8 @@ static int cqCaseOk(const CqCase *p){
   int e = cqNaivePlan(p, aiTerm, z, &iBad);
   if( claimqPlan(&p->shape, p->aTerm, p->nTerm, p->bOrder, &plan)!=e ) return 0;
   if( e!=CQ_PLAN_OK && e!=CQ_PLAN_AVOID ){
-    return e==CQ_PLAN_RETRY || e==CQ_PLAN_LIMIT || plan.iBad==iBad;
+    return e==CQ_PLAN_RETRY || e==CQ_PLAN_LIMIT || e==CQ_PLAN_OFFSET
+        || plan.iBad==iBad;
   }
   if( strcmp(plan.zPlan, z)!=0 || plan.nTerm!=(int)strlen(z) ) return 0;
   for(i=0; i<plan.nTerm; i++){
@@ -162,8 +177,22 @@ static void cqTestPlanPrep(void){
           "plan number 2^63-1");
 }
 
+/* Plans that are refused, and what is none of ours. */
+static void cqTestPlanBad(void){
+  static const struct { const char *z; int bBad; } aCase[] = {
+    {"!1", 1}, {"ab!17", 1}, {"a!b9", 1}, {"!!0", 1}, {"lL!0123456789", 1},
+    {"ab17", 0}, {"", 0}, {"17", 0}, {"!", 0}, {"ab!", 0}, {"M!1", 0},
+    {"!1a", 0}, {"!1!", 0}, {"ab1!", 0}, {"! 1", 0}
+  };
+  size_t i;
+  for(i=0; i<sizeof(aCase)/sizeof(aCase[0]); i++){
+    cqCheck(claimqPlanBad(aCase[i].z)==aCase[i].bBad, "plan %s", aCase[i].z);
+  }
+}
+
 static void cqTestPlan(void){
   cqTestPlanPrep();
+  cqTestPlanBad();
   cqTestPlanLists(0, 1);
   cqTestPlanLists(1, 1);
   cqTestPlanLists(2, 1);

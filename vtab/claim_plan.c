@@ -15,7 +15,9 @@
 **      uses the term, at a forbidding price: AVOID.  If that is the only plan
 **      (the term was no join), xFilter refuses.
 **   *  LIMIT is honoured when nothing else stands between the table and the
-**      caller; if SQLite must sort first, rows would be cut off: LIMIT.
+**      caller; if SQLite must sort first, rows would be cut off: LIMIT.  So
+**      would an OFFSET that is not 0 (if it is a literal: OFFSET; else xFilter
+**      looks).
 **
 ** The plan travels from xBestIndex to xFilter in idxStr, one letter for each
 ** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET, '!' for a term
@@ -85,11 +87,26 @@ static int cqPlanLimit(
   int i;
   for(i=0; i<nTerm; i++){
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ){
+      int bOffset = aTerm[i].eOp==CQ_OP_OFFSET;
       if( bOrder || !aTerm[i].bUsable ) return CQ_PLAN_LIMIT;
-      cqPlanUse(pPlan, i, aTerm[i].eOp==CQ_OP_LIMIT ? 'L' : 'O');
+      if( bOffset && aTerm[i].bConst ) return CQ_PLAN_OFFSET;
+      cqPlanUse(pPlan, i, bOffset ? 'O' : 'L');
     }
   }
   return CQ_PLAN_OK;
+}
+
+/*
+** SQLite also asks how it could use one part of an OR, and until 3.50 without
+** what stands outside of it: if no argument is named, but result columns are,
+** then that may be the reason, and is not a mistake of the user's.
+*/
+static int cqPlanMissing(u32 mMissing, u32 mSeen, int bResult, CqPlan *pPlan){
+  int i;
+  if( mSeen==0 && bResult ) return CQ_PLAN_RETRY;
+  for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
+  pPlan->iBad = i;
+  return CQ_PLAN_MISSING;
 }
 
 CQ_PRIV int claimqPlan(
@@ -97,22 +114,19 @@ CQ_PRIV int claimqPlan(
   CqPlan *pPlan
 ){
   u32 mSeen = 0, mUsed = 0, mMissing;
-  int i, bAvoid = 0, e = CQ_PLAN_OK;
+  int i, bAvoid = 0, bResult = 0, e = CQ_PLAN_OK;
   memset(pPlan, 0, sizeof(*pPlan));
   for(i=0; i<nTerm && e==CQ_PLAN_OK; i++){
     int iArg;
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ) continue;
     iArg = cqPlanArg(pShape, aTerm[i].iCol);
+    if( iArg<0 ) bResult = 1;
     e = iArg<0 ? cqPlanResult(&aTerm[i], i, &bAvoid, pPlan)
                : cqPlanArgument(&aTerm[i], i, iArg, &mSeen, &mUsed, pPlan);
   }
   if( e ) return e;
   mMissing = pShape->mRequired & ~mSeen;
-  if( mMissing ){
-    for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
-    pPlan->iBad = i;
-    return CQ_PLAN_MISSING;
-  }
+  if( mMissing ) return cqPlanMissing(mMissing, mSeen, bResult, pPlan);
   if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
   if( bAvoid ) return CQ_PLAN_AVOID;
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);
@@ -130,4 +144,10 @@ CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal){
   i64 n = 0;
   while( *z ) n = n*10 + (*z++ - '0');
   return n;
+}
+
+CQ_PRIV int claimqPlanBad(const char *zPlan){
+  size_t n = strspn(zPlan, "abcdefghijklmnopqrstuvwxyzLO!");
+  size_t nDigit = strspn(&zPlan[n], "0123456789");
+  return memchr(zPlan, '!', n)!=0 && nDigit>0 && zPlan[n+nDigit]==0;
 }

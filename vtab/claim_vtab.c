@@ -181,6 +181,24 @@ static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
 }
 
 /*
+** CqTerm.bConst of a constraint.
+*/
+static u8 cqTermConst(sqlite3_index_info *pInfo, int i){
+  sqlite3_value *pRhs = 0;
+  int rc = sqlite3_vtab_rhs_value(pInfo, i, &pRhs);
+  switch( pInfo->aConstraint[i].op ){
+    case SQLITE_INDEX_CONSTRAINT_ISNULL:
+    case SQLITE_INDEX_CONSTRAINT_ISNOTNULL:
+      return 1;
+    case SQLITE_INDEX_CONSTRAINT_LIMIT:
+      return 0;
+    case SQLITE_INDEX_CONSTRAINT_OFFSET:
+      return rc==SQLITE_OK && sqlite3_value_int64(pRhs)>0;
+  }
+  return rc==SQLITE_OK || sqlite3_vtab_in(pInfo, i, -1);
+}
+
+/*
 ** Translate the constraints for claim_plan.c.  aTerm has room for all.  A table
 ** that only looks has nothing to lose: SQLite may filter and limit its rows.
 */
@@ -189,15 +207,10 @@ static void cqVtabTerms(
 ){
   int i;
   for(i=0; i<pInfo->nConstraint; i++){
-    int op = pInfo->aConstraint[i].op;
-    sqlite3_value *pRhs = 0;
     aTerm[i].iCol = pInfo->aConstraint[i].iColumn;
     aTerm[i].bUsable = pInfo->aConstraint[i].usable!=0;
-    aTerm[i].bConst = op!=SQLITE_INDEX_CONSTRAINT_LIMIT
-        && op!=SQLITE_INDEX_CONSTRAINT_OFFSET
-        && (sqlite3_vtab_rhs_value(pInfo, i, &pRhs)==SQLITE_OK
-         || sqlite3_vtab_in(pInfo, i, -1));
-    switch( op ){
+    aTerm[i].bConst = cqTermConst(pInfo, i);
+    switch( pInfo->aConstraint[i].op ){
       case SQLITE_INDEX_CONSTRAINT_EQ:
       case SQLITE_INDEX_CONSTRAINT_IS:
       case SQLITE_INDEX_CONSTRAINT_ISNULL: aTerm[i].eOp = CQ_OP_EQ;     break;
@@ -217,6 +230,11 @@ static void cqVtabTerms(
 static void cqFailFilter(CqOp *pOp, const CqTableDef *pDef){
   claimqFail(pOp, CQ_UNSAFE_PLAN, "a filter on a result column of %s would "
       "throw claimed rows away: filter after the claim", pDef->zName);
+}
+
+static void cqFailOffset(CqOp *pOp, const CqTableDef *pDef){
+  claimqFail(pOp, CQ_UNSAFE_PLAN,
+      "OFFSET would throw rows away that %s has claimed", pDef->zName);
 }
 
 /*
@@ -240,6 +258,9 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
     case CQ_PLAN_FILTER:
       cqFailFilter(pOp, pDef);
       break;
+    case CQ_PLAN_OFFSET:
+      cqFailOffset(pOp, pDef);
+      break;
     default:
       claimqFail(pOp, CQ_UNSAFE_PLAN, "this LIMIT would throw rows away that "
           "%s has claimed: use it without OFFSET and without an ORDER BY of "
@@ -252,9 +273,9 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 ** number of the prepare goes with it.
 */
 static int cqVtabAccept(
-  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan, int bAvoid
+  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan,
+  CqPrep *pPrep, int bAvoid
 ){
-  CqPrep *pPrep = claimqPrepNow(p->pConn);
   int i;
   pInfo->idxStr = sqlite3_mprintf("%s%lld", pPlan->zPlan, pPrep->iPrep);
   if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
@@ -270,18 +291,17 @@ static int cqVtabAccept(
   return SQLITE_OK;
 }
 
-static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
-  CqVtab *p = (CqVtab*)pVtab;
+/*
+** What claim_plan.c says of the constraints.
+*/
+static int cqVtabPlan(
+  CqOp *pOp, const CqVtab *p, sqlite3_index_info *pInfo, CqPlan *pPlan
+){
   const CqTableDef *pDef = p->pDef;
+  CqTerm *aTerm = claimqMalloc(pOp, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
   CqShape shape;
-  CqPlan plan;
-  CqTerm *aTerm;
-  CqOp op;
   int i, ePlan;
-  claimqOpInit(&op, p->pConn);
-  if( pDef->bWrites ) claimqCheckWritable(&op);
-  aTerm = claimqMalloc(&op, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
-  if( op.rc ) return claimqOpVtab(&op, pVtab);
+  if( aTerm==0 ) return CQ_PLAN_RETRY;
   cqVtabTerms(p, pInfo, aTerm);
   shape.nArg = pDef->nArg;
   shape.aiCol = p->aiCol;
@@ -293,11 +313,45 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
     }
   }
   ePlan = claimqPlan(&shape, aTerm, pInfo->nConstraint,
-                     !cqOrderDelivered(p, pInfo), &plan);
+                     !cqOrderDelivered(p, pInfo), pPlan);
   sqlite3_free(aTerm);
+  return ePlan;
+}
+
+/*
+** Count the tables that have no plan but one to AVOID: such a statement should
+** be refused before another of its tables has claimed.  SQLite asks for each
+** table with all constraints usable first.
+*/
+static void cqVtabCountAvoid(
+  const CqVtab *p, const sqlite3_index_info *pInfo, CqPrep *pPrep, int bAvoid
+){
+  int i;
+  for(i=0; i<pInfo->nConstraint && pInfo->aConstraint[i].usable; i++){}
+  if( i==pInfo->nConstraint ){
+    pPrep->bAvoid = (u8)bAvoid;
+    pPrep->nAvoid += bAvoid;
+    if( bAvoid ) pPrep->pAvoid = p->pDef;
+  }else if( !bAvoid ){
+    pPrep->nAvoid -= pPrep->bAvoid;
+    pPrep->bAvoid = 0;
+  }
+}
+
+static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
+  CqVtab *p = (CqVtab*)pVtab;
+  CqPrep *pPrep = claimqPrepNow(p->pConn);
+  CqPlan plan;
+  CqOp op;
+  int ePlan;
+  claimqOpInit(&op, p->pConn);
+  if( p->pDef->bWrites ) claimqCheckWritable(&op);
+  ePlan = cqVtabPlan(&op, p, pInfo, &plan);
+  if( op.rc ) return claimqOpVtab(&op, pVtab);
   if( ePlan==CQ_PLAN_RETRY ) return SQLITE_CONSTRAINT;
   if( ePlan==CQ_PLAN_OK || ePlan==CQ_PLAN_AVOID ){
-    return cqVtabAccept(p, pInfo, &plan, ePlan==CQ_PLAN_AVOID);
+    cqVtabCountAvoid(p, pInfo, pPrep, ePlan==CQ_PLAN_AVOID);
+    return cqVtabAccept(p, pInfo, &plan, pPrep, ePlan==CQ_PLAN_AVOID);
   }
   cqVtabRefuse(&op, p, ePlan, plan.iBad);
   return claimqOpVtab(&op, pVtab);
@@ -352,40 +406,37 @@ static i64 cqCursorArgs(
     }else if( iArg==CQ_PLAN_ARGV_AVOID ){
       cqFailFilter(pOp, pDef);
     }else if( sqlite3_value_int64(apVal[i])>0 ){
-      claimqFail(pOp, CQ_UNSAFE_PLAN,
-          "OFFSET would throw rows away that %s has claimed", pDef->zName);
+      cqFailOffset(pOp, pDef);
     }
   }
   return nLimit;
 }
 
 /*
-** The columns that no cursor of the statement reads, for CqRows.mSkip: not to
-** copy them saves 5 % of a session claim.
-*/
-static u32 cqCursorSkip(CqConn *pConn, i64 iPrep){
-  CqPrep *pPrep = claimqPrepFind(pConn, iPrep);
-  return pPrep ? ~pPrep->mUsed : 0;
-}
-
-/*
 ** Claim: a new answer.  0 if op has an error or gets one here.
+**
+** The columns that no cursor of the statement reads are not copied, which saves
+** 5 % of a session claim.
 */
 static CqAnswer *cqCursorClaim(
   CqOp *pOp, CqCursor *p, sqlite3_value **apArg, i64 nLimit
 ){
   CqVtab *pTab = (CqVtab*)p->base.pVtab;
   const CqTableDef *pDef = pTab->pDef;
+  const CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->pReplay->iPrep);
   sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
   CqVal aArg[CQ_MAX_ARG];
   CqAnswer *pNew;
   int i;
+  if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
+    cqFailFilter(pOp, pPrep->pAvoid);
+  }
   pNew = claimqReplayBegin(pOp, p->pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
   }
   if( pOp->rc==SQLITE_OK ){
-    pNew->rows.mSkip = cqCursorSkip(pOp->pConn, p->pReplay->iPrep);
+    pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
     pNew->rows.iRowid = pOp->pConn->iNextRowid;
     pDef->xFill(pOp, aArg, nLimit, &pNew->rows);
     pOp->pConn->iNextRowid += pNew->rows.nRow;

@@ -97,6 +97,35 @@ CQ_PRIV void claimqPrepSeen(CqConn *pConn){
   pConn->claims.iSeen = pConn->claims.iPrep;
 }
 
+/*
+** A table of the statement seemed to have no plan but one that xFilter refuses.
+** That may have been said of an earlier statement, which was never run, at the
+** same address.  So ask SQLite for the program: 1 if there is such a plan in
+** it.  0 if not, or if the statement cannot be found because it was prepared
+** again, or if op has an error or gets one here.
+*/
+CQ_PRIV int claimqPrepRefused(CqOp *pOp, const CqPrep *pPrep){
+  sqlite3_stmt *p = sqlite3_next_stmt(pOp->db, 0);
+  sqlite3_stmt *pProgram = 0;
+  char *zSql;
+  int rc, bFound = 0;
+  while( p && p!=pPrep->pStmt ) p = sqlite3_next_stmt(pOp->db, p);
+  if( pOp->rc || p==0 || !sqlite3_stmt_busy(p) ) return 0;
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
+  rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
+            : SQLITE_NOMEM;
+  while( rc==SQLITE_OK && !bFound && sqlite3_step(pProgram)==SQLITE_ROW ){
+    const char *zOp = (const char*)sqlite3_column_text(pProgram, 1);
+    const char *zP4 = (const char*)sqlite3_column_text(pProgram, 5);
+    bFound = zOp && zP4 && strcmp(zOp, "VFilter")==0 && claimqPlanBad(zP4);
+  }
+  if( rc==SQLITE_OK ) rc = sqlite3_reset(pProgram);
+  claimqFailRc(pOp, rc);
+  sqlite3_finalize(pProgram);
+  sqlite3_free(zSql);
+  return bFound;
+}
+
 /**************************************************************************
 ** Executions
 */
