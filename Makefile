@@ -45,8 +45,8 @@ AMALG    = $(BUILD)/amalgamation/claimq.so
 
 # Versions of SQLite that the tests get for themselves: too old for claimq, the
 # oldest that is not, the newest.
-TOO_OLD  = 3.37.2
-OLD      = 3.38.2
+TOO_OLD  = 3.38.2
+OLD      = 3.39.0
 NEW      = 3.53.4
 
 # What the tests need besides the extension.

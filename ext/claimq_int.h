@@ -29,8 +29,8 @@ SQLITE_EXTENSION_INIT3
 #include "claimq_sql.h"
 #include <stdarg.h>
 
-#ifndef SQLITE_INDEX_CONSTRAINT_LIMIT
-# error "claimq needs the headers of SQLite 3.38 or newer"
+#if SQLITE_VERSION_NUMBER<CLAIMQ_MIN_SQLITE
+# error "claimq needs the headers of SQLite 3.39 or newer"
 #endif
 
 typedef struct CqConn CqConn;             /* One database connection */

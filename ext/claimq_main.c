@@ -61,7 +61,7 @@ int sqlite3_claimq_init(
   (void)pApi;
   if( sqlite3_libversion_number()<CLAIMQ_MIN_SQLITE ){
     *pzErrMsg = sqlite3_mprintf(
-        "claimq %s needs SQLite 3.38.0 or newer, this is %s",
+        "claimq %s needs SQLite 3.39.0 or newer, this is %s",
         CLAIMQ_VERSION, sqlite3_libversion());
     return SQLITE_ERROR;
   }
