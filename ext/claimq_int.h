@@ -212,6 +212,7 @@ struct CqClaims {
   CqReplay *pReplay;              /* Executions that are under way */
   CqReplay first;                 /* One of them, mostly the only one */
   struct CqCursor *pFresh;        /* Cursor opened last, not yet filtered */
+  int nTemp;                      /* Connections to tables of temp so far */
 };
 
 struct CqConn {
@@ -253,7 +254,8 @@ CQ_PRIV int claimqStmtScanned(sqlite3_stmt*);
 /**************************************************************************
 ** Interface to id_list.c: claimq_ids(?), the rows of a bound CqIds.
 */
-#define CQ_IDS_TYPE "claimq-ids"  /* For sqlite3_bind_pointer() */
+#define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
+#define CQ_IDS_MODULE "claimq_ids"
 CQ_PRIV int claimqIdListRegister(CqConn*);
 
 /**************************************************************************

@@ -3,3 +3,6 @@
 -- name: CLAIM_EXPLAIN
 -- %s: the text of a statement that is running.
 EXPLAIN %s
+
+-- name: LOAD_MODULES
+PRAGMA module_list

@@ -16,8 +16,11 @@
 ** The tables live in the temp schema, because a SELECT from an eponymous
 ** table opens a read transaction on main first and the claim could then not
 ** wait for the lock.  If they could not be created when the extension was
-** loaded, the eponymous tables of the same names serve, and the first claim
-** through one in autocommit creates them and starts over.
+** loaded, or if that was in a transaction that is rolled back, the eponymous
+** tables of the same names serve, and the first claim through one creates the
+** others.  In autocommit it then starts over.  Inside a transaction that would
+** be too late to wait for the lock: there it is taken when the statement is
+** prepared, while nothing of main was read.
 */
 #include "claimq_int.h"
 
@@ -112,6 +115,32 @@ static int cqVtabDisconnect(sqlite3_vtab *pVtab){
   return SQLITE_OK;
 }
 
+/*
+** Was this table created by CREATE VIRTUAL TABLE, in a database that lasts?  If
+** not, it is the eponymous one, which is in main and has the module's name: so
+** look into main, where the name stands already, if it is being written.
+*/
+static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
+                        const char *const *argv){
+  sqlite3_stmt *pStmt = 0;
+  int bFound;
+  assert( argc>2 );
+  (void)argc;
+  if( sqlite3_stricmp(argv[1], "main") || sqlite3_stricmp(argv[2],pDef->zName)
+  ){
+    return 1;
+  }
+  if( sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE ) return 0;
+  sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1, &pStmt, 0);
+  sqlite3_bind_text(pStmt, 1, pDef->zName, -1, SQLITE_STATIC);
+  bFound = sqlite3_step(pStmt)==SQLITE_ROW;
+  sqlite3_finalize(pStmt);
+  return bFound;
+}
+
+/*
+** xCreate and xConnect.
+*/
 static int cqVtabConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
   sqlite3_vtab **ppVtab, char **pzErr
@@ -126,7 +155,15 @@ static int cqVtabConnect(
   p->pConn = pModule->pConn;
   claimqConnRef(p->pConn);
   p->pDef = pDef;
-  p->bTemp = argc>1 && sqlite3_stricmp(argv[1], "temp")==0;
+  p->bTemp = sqlite3_stricmp(argv[1], "temp")==0;
+  if( !p->bTemp && cqVtabStored(db, pDef, argc, argv) ){
+    *pzErr = sqlite3_mprintf("claimq: " CQ_BAD_ARGUMENT ": %s is there without "
+        "CREATE VIRTUAL TABLE: FROM %s(%s, ...)",
+        pDef->zName, pDef->zName, pDef->aArg[0].zName);
+    cqVtabDisconnect(&p->base);
+    return SQLITE_ERROR;
+  }
+  if( p->bTemp ) p->pConn->claims.nTemp++;
   zCols = sqlite3_mprintf("%s%s", pDef->zCols,
                           pDef->bClaimCols ? " " CQ_CLAIM_COLS : "");
   if( zCols ){
@@ -338,6 +375,22 @@ static void cqVtabCountAvoid(
   }
 }
 
+/*
+** From xBestIndex of an eponymous table: take the lock if the statement is
+** prepared inside a transaction that has not read main.  If that fails, then so
+** will the claim, in better words.
+*/
+static void cqVtabLock(const CqVtab *p){
+  CqOp op;
+  claimqOpInit(&op, p->pConn);
+  if( !p->bTemp && !sqlite3_get_autocommit(op.db)
+   && sqlite3_txn_state(op.db, "main")==SQLITE_TXN_NONE
+  ){
+    claimqExecSql(&op, claimqSql[CQ_SQL_TXN_LOCK].zSql);
+  }
+  claimqOpClear(&op);
+}
+
 static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   CqVtab *p = (CqVtab*)pVtab;
   CqPrep *pPrep = claimqPrepNow(p->pConn);
@@ -345,7 +398,10 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   CqOp op;
   int ePlan;
   claimqOpInit(&op, p->pConn);
-  if( p->pDef->bWrites ) claimqCheckWritable(&op);
+  if( p->pDef->bWrites ){
+    claimqCheckWritable(&op);
+    if( op.rc==SQLITE_OK ) cqVtabLock(p);
+  }
   ePlan = cqVtabPlan(&op, p, pInfo, &plan);
   if( op.rc ) return claimqOpVtab(&op, pVtab);
   if( ePlan==CQ_PLAN_RETRY ) return SQLITE_CONSTRAINT;
@@ -448,13 +504,25 @@ static CqAnswer *cqCursorClaim(
 }
 
 /*
-** An eponymous table in autocommit: if the tables in temp can be had now, have
-** them, and let SQLite start the statement over with those.  1 if so.
+** From xFilter of an eponymous table: if the tables in temp can be had now, have
+** them.  In autocommit let SQLite start the statement over with those, unless
+** the lock is held already.  If they were there before, then the statement asks
+** for this one, by the name of a schema.  (Creating a table makes SQLite prepare
+** all statements again that are run afterwards.)
 */
-static int cqVtabMove(CqVtab *p){
-  return !p->bTemp && p->pDef->bWrites && sqlite3_get_autocommit(p->pConn->db)
-      && sqlite3_txn_state(p->pConn->db, "main")!=SQLITE_TXN_WRITE
-      && claimqVtabAttach(p->pConn);
+static void cqVtabMove(CqOp *pOp, const CqVtab *p){
+  int nTemp = p->pConn->claims.nTemp;
+  int bAuto = sqlite3_get_autocommit(pOp->db);
+  if( p->bTemp || !p->pDef->bWrites ) return;
+  if( bAuto && sqlite3_txn_state(pOp->db, "main")==SQLITE_TXN_WRITE ) return;
+  if( !claimqVtabAttach(p->pConn) || !bAuto ) return;
+  if( p->pConn->claims.nTemp>nTemp ){
+    pOp->rc = SQLITE_SCHEMA;
+  }else{
+    claimqFail(pOp, CQ_BAD_ARGUMENT, "%s cannot wait for a lock if a schema is "
+        "named: write FROM %s(%s, ...)", p->pDef->zName, p->pDef->zName,
+        p->pDef->aArg[0].zName);
+  }
 }
 
 /*
@@ -483,7 +551,7 @@ static int cqVtabFilter(
   if( op.rc ) return claimqOpVtab(&op, &pTab->base);
   p->pNow = claimqReplayFind(p->pReplay, pTab->pDef, apArg);
   if( p->pNow==0 ){
-    if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
+    cqVtabMove(&op, pTab);
     p->pNow = cqCursorClaim(&op, p, apArg, nLimit);
   }
   if( p->pNow && p->pNow->rows.nRow==0 ) p->pNow = 0;    /* It will not stay */
@@ -592,7 +660,6 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
   const CqDiscipline *pD;
   int i, j, bOk = 1;
-  if( !sqlite3_get_autocommit(pConn->db) ) return 0;
   for(i=0; bOk && (pD = claimqDiscipline(i))!=0; i++){
     for(j=0; j<pD->nTable && bOk; j++){
       if( pD->aTable[j].bWrites ){
