@@ -294,7 +294,9 @@ CQ_PRIV void claimqCheckWritable(CqOp*);  /* read_only, if main is */
 */
 struct CqTableDef {
   const char *zName;              /* As in FROM zName(...) */
-  const char *zCols;              /* Own result columns, blank-separated */
+  /* Own result columns, separated by blanks, each with its declared type: i
+  ** INTEGER, t TEXT, b BLOB, which is any value as it is.  "seq:i payload:b" */
+  const char *zCols;
   const char *zOrder;             /* Columns it delivers rows by; '-' desc */
   const CqArgDef *aArg;           /* Arguments: hidden columns */
   int nArg;
@@ -317,8 +319,9 @@ struct CqTableDef {
 #define CQ_STAY_MOST 256
 
 /* The claim's columns, from iFirst on, in every claim table's rows. */
-#define CQ_CLAIM_COLS "claim_id lease_token fencing_token owner_id " \
-  "incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts"
+#define CQ_CLAIM_COLS "claim_id:t lease_token:t fencing_token:i owner_id:t " \
+  "incarnation_id:t claimed_at_ms:i expires_at_ms:i previous_claim_id:t " \
+  "attempts:i"
 #define CQ_NCLAIMCOL 9
 typedef struct CqLease CqLease;   /* A lease about to be given */
 struct CqLease {

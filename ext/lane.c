@@ -70,9 +70,9 @@
 #define CQ_LK_SET      5
 #define CQ_LK_WAITED   6
 
-#define CQ_L_COLS "job_id lane_id partition_key priority payload " \
-  "required_capabilities attempt_index reclaim_count created_at_ms " \
-  "available_at_ms"
+#define CQ_L_COLS "job_id:i lane_id:t partition_key:i priority:i payload:b " \
+  "required_capabilities:t attempt_index:i reclaim_count:i created_at_ms:i " \
+  "available_at_ms:i"
 
 #define CQ_I64_MIN     (-CQ_I64_MAX-1)
 
@@ -1165,7 +1165,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
   static const CqTableDef aTable[] = {
     { "claimq_lane", CQ_L_COLS, "-priority created_at_ms job_id", cqLaneArg,
       sizeof(cqLaneArg)/sizeof(cqLaneArg[0]), 1, 1, cqLaneFill },
-    { "claimq_reclaim", "outcome " CQ_L_COLS, "outcome", cqReclaimArg,
+    { "claimq_reclaim", "outcome:t " CQ_L_COLS, "outcome", cqReclaimArg,
       sizeof(cqReclaimArg)/sizeof(cqReclaimArg[0]), 1, 1, cqReclaimFill },
   };
   static const CqFuncDef aFunc[] = {

@@ -31,8 +31,8 @@
 #define CQ_DL_ATTEMPTS  9
 #define CQ_DL_FENCE    10
 #define CQ_DL_CLAIM    11
-#define CQ_DL_COLS "letter_id source scope ref payload payload_type " \
-  "created_at_ms failed_at_ms reason"
+#define CQ_DL_COLS "letter_id:i source:t scope:t ref:b payload:b " \
+  "payload_type:t created_at_ms:i failed_at_ms:i reason:t"
 
 static const char *const *cqLetterWords(void){
   static const char *const az[] = { "session", "lane", "outbox", 0 };

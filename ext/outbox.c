@@ -38,7 +38,8 @@
 #define CQ_P_DELIVERED  9
 
 /* Columns of OUTBOX_MESSAGES: the result's. */
-#define CQ_M_COLS "queue_name partition seq payload payload_type created_at_ms"
+#define CQ_M_COLS "queue_name:t partition:i seq:i payload:b payload_type:t " \
+  "created_at_ms:i"
 #define CQ_M_SEQ        2
 #define CQ_M_NCOL       6
 

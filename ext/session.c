@@ -37,9 +37,9 @@
 #define CQ_S_DUE      15
 #define CQ_S_WAITED   16
 
-#define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
-  "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
-  "available_at_ms batch_fencing_token"
+#define CQ_S_COLS "enqueue_seq:i batch_id:t session_id:t source_key:t " \
+  "work_class:t delivery_policy:t slot_policy:t merge_key:t payload:b " \
+  "enqueued_at_ms:i available_at_ms:i batch_fencing_token:i"
 
 /**************************************************************************
 ** Candidates
@@ -980,8 +980,9 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
   static const CqTableDef aTable[] = {
     { "claimq", CQ_S_COLS, "enqueue_seq", cqSessionArg,
       sizeof(cqSessionArg)/sizeof(cqSessionArg[0]), 1, 1, cqSessionFill },
-    { "claimq_peek", CQ_S_COLS " previous_claim_id attempts", "enqueue_seq",
-      cqPeekArg, sizeof(cqPeekArg)/sizeof(cqPeekArg[0]), 0, 0, cqPeekFill },
+    { "claimq_peek", CQ_S_COLS " previous_claim_id:t attempts:i",
+      "enqueue_seq", cqPeekArg, sizeof(cqPeekArg)/sizeof(cqPeekArg[0]), 0, 0,
+      cqPeekFill },
   };
   static const CqFuncDef aFunc[] = {
     { "claimq_enqueue", "(session, payload [, option, value]...)", 2, -1,

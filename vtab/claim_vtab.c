@@ -54,46 +54,60 @@ struct CqCursor {
 */
 
 /*
-** The result column that has the name zName, or -1.  zCols is a list of names
-** separated by blanks.
+** What follows the first word of a list of words that are separated by blanks.
+*/
+static const char *cqColumnNext(const char *z){
+  z += strcspn(z, " ");
+  return z + strspn(z, " ");
+}
+
+/*
+** The result column that has the name zName, or -1.  zCols is as in CqTableDef.
 */
 static int cqColumnFind(const char *zCols, const char *zName, int nName){
   int iCol = 0;
-  const char *z = zCols;
-  while( *z ){
-    int n = (int)strcspn(z, " ");
-    if( n==nName && memcmp(z, zName, (size_t)n)==0 ) return iCol;
-    z += n;
-    while( *z==' ' ) z++;
-    iCol++;
+  const char *z;
+  for(z=zCols; *z; z=cqColumnNext(z), iCol++){
+    if( (int)strcspn(z, ":")==nName && memcmp(z, zName, (size_t)nName)==0 ){
+      return iCol;
+    }
   }
   return -1;
 }
 
 static int cqColumnCount(const char *zCols){
   int n = 0;
-  const char *z = zCols;
-  while( *z ){
-    z += strcspn(z, " ");
-    while( *z==' ' ) z++;
-    n++;
-  }
+  const char *z;
+  for(z=zCols; *z; z=cqColumnNext(z)) n++;
   return n;
+}
+
+/*
+** The declared type of a column: drivers and other engines look at it.
+*/
+static const char *cqColumnType(char c){
+  switch( c ){
+    case 'i': return "INTEGER";
+    case 't': return "TEXT";
+  }
+  assert( c=='b' );
+  return "BLOB";
 }
 
 /*
 ** Declare the table to SQLite: the result columns, then the arguments.  An
 ** argument with the name of a result column gets an underscore: it can be
-** given by position, or by name through the result column.
+** given by position, or by name through the result column.  Arguments have no
+** type: it would change what they are compared with.
 */
 static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
   char *zList = sqlite3_mprintf("");
   char *zSql;
   int i, rc = SQLITE_NOMEM;
-  while( *zCols && zList ){
-    int n = (int)strcspn(zCols, " ");
-    zList = sqlite3_mprintf("%z\"%.*s\",", zList, n, zCols);
-    zCols += n + (zCols[n]==' ');
+  for(; *zCols && zList; zCols=cqColumnNext(zCols)){
+    int n = (int)strcspn(zCols, ":");
+    zList = sqlite3_mprintf("%z\"%.*s\" %s,", zList, n, zCols,
+                            cqColumnType(zCols[n+1]));
   }
   for(i=0; zList && i<p->pDef->nArg; i++){
     zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN%s", zList,
@@ -197,10 +211,7 @@ static int cqVtabConnect(
 static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
   const char *z = p->pDef->zOrder;
   int j, n, bDesc;
-  for(j=0; j<i; j++){
-    z += strcspn(z, " ");
-    while( *z==' ' ) z++;
-  }
+  for(j=0; j<i; j++) z = cqColumnNext(z);
   bDesc = *z=='-';
   z += bDesc;
   n = (int)strcspn(z, " ");
