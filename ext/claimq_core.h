@@ -303,6 +303,7 @@ typedef struct CqShape CqShape;   /* What the planner knows of a table */
 struct CqShape {
   int nArg;
   u32 mRequired;                  /* Bit i: argument i must be given */
+  u32 mRead;                      /* Bit i: the statement names its column */
   const int *aiCol;               /* Column of each argument */
   const int *aiAlias;             /* Result column of the same name, or -1 */
 };
@@ -322,7 +323,8 @@ struct CqPlan {
 #define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
 #define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
 #define CQ_PLAN_OFFSET   7        /* So would OFFSET */
-#define CQ_PLAN_AVOID    8        /* A plan, but one that xFilter refuses */
+#define CQ_PLAN_HIDDEN   8        /* Argument iBad is not shown by SQLite */
+#define CQ_PLAN_AVOID    9        /* A plan, but one that xFilter refuses */
 
 /* bOrder: there is an ORDER BY that the table does not deliver. */
 CQ_PRIV int claimqPlan(

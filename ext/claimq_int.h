@@ -197,10 +197,18 @@ typedef struct CqReplay CqReplay; /* One execution of a statement */
 struct CqReplay {
   CqReplay *pNext;
   i64 iPrep;                      /* Number of its prepare */
-  int nCursor;                    /* Cursors that point here; 0: unused */
-  u8 bLinked;                     /* In CqClaims.pReplay, to be found */
+  int nUser;                      /* Cursors that point here */
+  i64 iLast;                      /* If none does: the last that was opened */
+  u8 bLinked;                     /* In CqClaims.pReplay */
   struct CqAnswer *pAnswer;       /* All answers, the latest first */
   struct CqAnswer *pRoot;         /* The same as a tree, to find them */
+};
+typedef struct CqUser CqUser;     /* A cursor, as far as replay.c knows it */
+struct CqUser {
+  CqReplay *pReplay;              /* The execution it belongs to; or 0 */
+  i64 iOpen;                      /* It was opened as the iOpen-th */
+  u8 bFresh;                      /* ... and was not yet filtered */
+  CqUser *pNext;                  /* The next one of which this is true */
 };
 
 /* What the claim tables of a connection know of its statements. */
@@ -211,7 +219,8 @@ struct CqClaims {
   CqPrep aPrep[CQ_NPREP];         /* At their number modulo CQ_NPREP */
   CqReplay *pReplay;              /* Executions that are under way */
   CqReplay first;                 /* One of them, mostly the only one */
-  struct CqCursor *pFresh;        /* Cursor opened last, not yet filtered */
+  CqUser *pFresh;                 /* Cursors that were not yet filtered */
+  i64 iOpen;                      /* Cursors opened so far */
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
@@ -452,11 +461,10 @@ struct CqAnswer {
 };
 CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
 CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
-CQ_PRIV void claimqPrepSeen(CqConn*);                 /* From xOpen */
 CQ_PRIV int claimqPrepRefused(CqOp*, const CqPrep*);  /* From xFilter */
-CQ_PRIV void claimqReplayEnter(CqOp*, CqReplay**, i64 iPrep);
-CQ_PRIV void claimqReplayLeave(CqConn*, CqReplay**);
-CQ_PRIV void claimqReplayGive(CqConn*, CqReplay**, CqReplay **ppTo);
+CQ_PRIV void claimqUserOpen(CqConn*, CqUser*);
+CQ_PRIV void claimqUserEnter(CqOp*, CqUser*, i64 iPrep);
+CQ_PRIV void claimqUserClose(CqConn*, CqUser*);
 CQ_PRIV CqAnswer *claimqReplayFind(
   CqReplay*, const CqTableDef*, sqlite3_value **apArg
 );

@@ -75,15 +75,19 @@ static int cqCaseLetters(const CqCase *p, int *aiTerm, char *z){
   return bAvoid;
 }
 
-/* 1 if there are conditions, and all of them on result columns. */
-static int cqCaseResultOnly(const CqCase *p){
-  int i, n = 0;
-  for(i=0; i<p->nTerm; i++){
-    if( cqCaseLimit(p, i) ) continue;
-    if( cqCaseArg(p, i)>=0 ) return 0;
-    n++;
+/* Argument iBad is the first that is missing. */
+static int cqNaiveMissing(const CqCase *p, int iBad, int *piBad){
+  int i, bResult = 0;
+  for(i=iBad; i<3; i++){
+    *piBad = i;
+    if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0)
+     && (p->shape.mRead>>i & 1)==0 ) return CQ_PLAN_MISSING;
   }
-  return n>0;
+  *piBad = iBad;
+  for(i=0; i<p->nTerm; i++){
+    if( !cqCaseLimit(p, i) && cqCaseArg(p, i)<0 ) bResult = 1;
+  }
+  return bResult ? CQ_PLAN_RETRY : CQ_PLAN_HIDDEN;
 }
 
 static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
@@ -94,7 +98,7 @@ static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   for(i=0; i<3; i++){
     *piBad = i;
     if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0) ){
-      return cqCaseResultOnly(p) ? CQ_PLAN_RETRY : CQ_PLAN_MISSING;
+      return cqNaiveMissing(p, i, piBad);
     }
     bRetry |= cqCaseNames(p, p->nTerm, i, 0)!=cqCaseNames(p, p->nTerm, i, 1);
   }
@@ -158,9 +162,10 @@ static void cqTestPlanLists(int nTerm, int nStep){
   for(i=0; i<nAll; i+=nStep){
     long iRest = i;
     for(j=0; j<nTerm; j++, iRest/=96) c.aTerm[j] = cqCaseTerm((int)(iRest%96));
-    for(k=0; k<16; k++){
+    for(k=0; k<128; k++){
       c.shape.mRequired = (u32)(k & 7);
-      c.bOrder = k>>3;
+      c.bOrder = k>>3 & 1;
+      c.shape.mRead = (u32)(k>>4);
       if( !cqCaseOk(&c) ) bOk = 0;
     }
     if( !bOk ) break;

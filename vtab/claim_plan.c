@@ -97,16 +97,22 @@ static int cqPlanLimit(
 }
 
 /*
-** SQLite also asks how it could use one part of an OR, and until 3.50 without
-** what stands outside of it: if no argument is named, but result columns are,
-** then that may be the reason, and is not a mistake of the user's.
+** Required arguments are not there, although the statement may name them.
+** SQLite also asks how one part of an OR could be used, until 3.50 without what
+** stands outside of the OR: a condition on result columns may be such a part.
+** If nothing at all is shown, it may also be that the arguments are in the OR,
+** or that this is a RIGHT JOIN in SQLite 3.40.
 */
-static int cqPlanMissing(u32 mMissing, u32 mSeen, int bResult, CqPlan *pPlan){
+static int cqPlanMissing(
+  const CqShape *pShape, u32 mMissing, int bResult, CqPlan *pPlan
+){
+  u32 mNowhere = mMissing & ~pShape->mRead;
   int i;
-  if( mSeen==0 && bResult ) return CQ_PLAN_RETRY;
+  if( mNowhere==0 && bResult ) return CQ_PLAN_RETRY;
+  if( mNowhere ) mMissing = mNowhere;
   for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
   pPlan->iBad = i;
-  return CQ_PLAN_MISSING;
+  return mNowhere ? CQ_PLAN_MISSING : CQ_PLAN_HIDDEN;
 }
 
 CQ_PRIV int claimqPlan(
@@ -126,7 +132,7 @@ CQ_PRIV int claimqPlan(
   }
   if( e ) return e;
   mMissing = pShape->mRequired & ~mSeen;
-  if( mMissing ) return cqPlanMissing(mMissing, mSeen, bResult, pPlan);
+  if( mMissing ) return cqPlanMissing(pShape, mMissing, bResult, pPlan);
   if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
   if( bAvoid ) return CQ_PLAN_AVOID;
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);

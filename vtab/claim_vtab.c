@@ -44,7 +44,7 @@ struct CqVtab {
 
 struct CqCursor {
   sqlite3_vtab_cursor base;
-  CqReplay *pReplay;              /* The execution it belongs to; or 0 */
+  CqUser user;                    /* See replay.c */
   CqAnswer *pNow;                 /* What is being read; 0: nothing */
   int iRow;
 };
@@ -295,6 +295,12 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
       claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required: FROM %s(%s, ...)",
           pDef->aArg[iBad].zName, pDef->zName, pDef->aArg[0].zName);
       break;
+    case CQ_PLAN_HIDDEN:
+      claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required, and SQLite does not "
+          "show it in an OR or a RIGHT JOIN: WITH c AS MATERIALIZED "
+          "(SELECT * FROM %s(%s, ...))", pDef->aArg[iBad].zName, pDef->zName,
+          pDef->aArg[0].zName);
+      break;
     case CQ_PLAN_TWICE:
       claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is given twice",
           pDef->aArg[iBad].zName);
@@ -355,6 +361,7 @@ static int cqVtabPlan(
   shape.aiCol = p->aiCol;
   shape.aiAlias = p->aiAlias;
   shape.mRequired = 0;
+  shape.mRead = (u32)(pInfo->colUsed>>p->nCol);
   for(i=0; i<pDef->nArg; i++){
     if( pDef->aArg[i].mFlag & (CQ_A_REQUIRED|CQ_A_NULL) ){
       shape.mRequired |= (u32)1<<i;
@@ -433,21 +440,14 @@ static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqCursor *p = sqlite3_malloc(sizeof(*p));
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
-  claimqPrepSeen(pConn);
-  pConn->claims.pFresh = p;
+  claimqUserOpen(pConn, &p->user);
   *ppCsr = &p->base;
   return SQLITE_OK;
 }
 
 static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqCursor *p = (CqCursor*)pCsr;
-  CqConn *pConn = ((CqVtab*)pCsr->pVtab)->pConn;
-  CqClaims *pClaims = &pConn->claims;
-  if( pClaims->pFresh==p ) pClaims->pFresh = 0;
-  if( pClaims->pFresh ){
-    claimqReplayGive(pConn, &p->pReplay, &pClaims->pFresh->pReplay);
-  }
-  claimqReplayLeave(pConn, &p->pReplay);
+  claimqUserClose(((CqVtab*)pCsr->pVtab)->pConn, &p->user);
   sqlite3_free(p);
   return SQLITE_OK;
 }
@@ -490,7 +490,7 @@ static CqAnswer *cqCursorClaim(
 ){
   CqVtab *pTab = (CqVtab*)p->base.pVtab;
   const CqTableDef *pDef = pTab->pDef;
-  const CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->pReplay->iPrep);
+  const CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
   sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
   CqVal aArg[CQ_MAX_ARG];
   CqAnswer *pNew;
@@ -498,7 +498,7 @@ static CqAnswer *cqCursorClaim(
   if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
     cqFailFilter(pOp, pPrep->pAvoid);
   }
-  pNew = claimqReplayBegin(pOp, p->pReplay, pDef, pTab->nCol, apArg);
+  pNew = claimqReplayBegin(pOp, p->user.pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
   }
@@ -510,7 +510,7 @@ static CqAnswer *cqCursorClaim(
   }
   if( pOp->nWrite ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
   if( pOp->rc==SQLITE_OK ) return pNew;
-  if( pNew ) claimqReplayForget(p->pReplay);
+  if( pNew ) claimqReplayForget(p->user.pReplay);
   return 0;
 }
 
@@ -547,20 +547,18 @@ static int cqVtabFilter(
 ){
   CqCursor *p = (CqCursor*)pCsr;
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
-  CqClaims *pClaims = &pTab->pConn->claims;
   sqlite3_value *apArg[CQ_MAX_ARG];
   i64 nLimit;
   CqOp op;
   (void)idxNum;
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
-  if( pClaims->pFresh==p ) pClaims->pFresh = 0;
   p->iRow = 0;
   p->pNow = 0;
-  claimqReplayEnter(&op, &p->pReplay, claimqPlanPrep(idxStr, nVal));
+  claimqUserEnter(&op, &p->user, claimqPlanPrep(idxStr, nVal));
   nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, apArg);
   if( op.rc ) return claimqOpVtab(&op, &pTab->base);
-  p->pNow = claimqReplayFind(p->pReplay, pTab->pDef, apArg);
+  p->pNow = claimqReplayFind(p->user.pReplay, pTab->pDef, apArg);
   if( p->pNow==0 ){
     cqVtabMove(&op, pTab);
     p->pNow = cqCursorClaim(&op, p, apArg, nLimit);

@@ -33,10 +33,14 @@
 ** are later open at the same time.
 **
 ** An execution lasts as long as a cursor is open that was filtered in it: SQLite
-** closes cursors when a statement ends.  Until 3.51 it also opens one anew for
-** each run of a correlated subquery: then xOpen of the new cursor is followed
-** at once by xClose of the old one, which hands its execution over (see
-** claimqReplayGive()).
+** closes cursors when a statement ends.  Until 3.51 it also opens them anew for
+** each run of a correlated subquery, each time followed by the close of the old
+** one; when the last of the old ones is closed, none of the new ones has been
+** filtered yet.  So an execution outlives its cursors as long as there are such
+** cursors, and only they can take it up, if it is by the same prepare that they
+** are filtered.  That the cursors may be another statement's, and that the
+** statement may have come to its end (an application's function has closed it),
+** does no harm then: when it is run again, its cursors are newer.
 **
 ** The statements of a trigger in the temp schema are compiled together and
 ** have a number of their own, and its cursors are closed each time it has
@@ -91,13 +95,6 @@ CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
 }
 
 /*
-** A cursor is opened: what is compiled from now on is another statement.
-*/
-CQ_PRIV void claimqPrepSeen(CqConn *pConn){
-  pConn->claims.iSeen = pConn->claims.iPrep;
-}
-
-/*
 ** A table of the statement seemed to have no plan but one that xFilter refuses.
 ** That may have been said of an earlier statement, which was never run, at the
 ** same address.  So ask SQLite for the program: 1 if there is such a plan in
@@ -127,82 +124,112 @@ CQ_PRIV int claimqPrepRefused(CqOp *pOp, const CqPrep *pPrep){
 }
 
 /**************************************************************************
-** Executions
+** Executions and their cursors
 */
-
-static void cqReplayLink(CqClaims *p, CqReplay *pReplay){
-  pReplay->pNext = p->pReplay;
-  p->pReplay = pReplay;
-  pReplay->bLinked = 1;
-}
-
-static void cqReplayUnlink(CqClaims *p, CqReplay *pReplay){
-  CqReplay **pp = &p->pReplay;
-  while( *pp!=pReplay ) pp = &(*pp)->pNext;
-  *pp = pReplay->pNext;
-  pReplay->bLinked = 0;
-}
 
 /*
 ** A new execution; 0 if op has an error or gets one here.
 */
 static CqReplay *cqReplayNew(CqOp *pOp, i64 iPrep){
-  CqReplay *p = &pOp->pConn->claims.first;
-  if( p->nCursor>0 && (p = claimqMalloc(pOp, sizeof(*p)))==0 ) return 0;
+  CqClaims *pClaims = &pOp->pConn->claims;
+  CqReplay *p = &pClaims->first;
+  if( p->bLinked && (p = claimqMalloc(pOp, sizeof(*p)))==0 ) return 0;
   p->iPrep = iPrep;
+  p->bLinked = 1;
+  p->pNext = pClaims->pReplay;
+  pClaims->pReplay = p;
   return p;
 }
 
 /*
-** A cursor belongs to the execution of prepare iPrep.  *ppReplay is what it had
-** before: nothing, or the same, or what was handed to it.  Sets *ppReplay to 0
-** if op has an error or gets one here.
+** The execution of prepare iPrep that a cursor opened as the iOpen-th may take
+** part in; 0 if there is none.
 */
-CQ_PRIV void claimqReplayEnter(CqOp *pOp, CqReplay **ppReplay, i64 iPrep){
+static CqReplay *cqReplaySearch(CqClaims *pClaims, i64 iPrep, i64 iOpen){
+  CqReplay *p = pClaims->pReplay;
+  while( p && (p->iPrep!=iPrep || (p->nUser==0 && iOpen>p->iLast)) ){
+    p = p->pNext;
+  }
+  return p;
+}
+
+/*
+** Is there a cursor that can still take up an execution without cursors?
+*/
+static int cqReplayAwaited(const CqClaims *pClaims, const CqReplay *p){
+  const CqUser *pUser = pClaims->pFresh;
+  while( pUser && pUser->iOpen>p->iLast ) pUser = pUser->pNext;
+  return pUser!=0;
+}
+
+/*
+** Free the executions that have no cursor and will get none.
+*/
+static void cqReplaySweep(CqClaims *pClaims){
+  CqReplay **pp = &pClaims->pReplay;
+  while( *pp ){
+    CqReplay *p = *pp;
+    if( p->nUser>0 || cqReplayAwaited(pClaims, p) ){
+      pp = &p->pNext;
+      continue;
+    }
+    *pp = p->pNext;
+    while( p->pAnswer ) claimqReplayForget(p);
+    p->bLinked = 0;
+    if( p!=&pClaims->first ) sqlite3_free(p);
+  }
+}
+
+/*
+** A cursor is not fresh any more.
+*/
+static void cqUserUsed(CqClaims *pClaims, CqUser *pUser){
+  CqUser **pp = &pClaims->pFresh;
+  if( !pUser->bFresh ) return;
+  while( *pp!=pUser ) pp = &(*pp)->pNext;
+  *pp = pUser->pNext;
+  pUser->bFresh = 0;
+}
+
+/*
+** xOpen.  What is compiled from now on is another statement.
+*/
+CQ_PRIV void claimqUserOpen(CqConn *pConn, CqUser *pUser){
+  CqClaims *pClaims = &pConn->claims;
+  pClaims->iSeen = pClaims->iPrep;
+  memset(pUser, 0, sizeof(*pUser));
+  pUser->iOpen = ++pClaims->iOpen;
+  pUser->bFresh = 1;
+  pUser->pNext = pClaims->pFresh;
+  pClaims->pFresh = pUser;
+}
+
+/*
+** xFilter: the cursor takes part in an execution of prepare iPrep.  If op has an
+** error or gets one here, pUser->pReplay may be 0.
+*/
+CQ_PRIV void claimqUserEnter(CqOp *pOp, CqUser *pUser, i64 iPrep){
   CqClaims *pClaims = &pOp->pConn->claims;
-  CqReplay *p = *ppReplay;
-  if( p && p->iPrep!=iPrep ){
-    claimqReplayLeave(pOp->pConn, ppReplay);
-    p = 0;
-  }
-  if( p==0 ){
-    for(p=pClaims->pReplay; p && p->iPrep!=iPrep; p=p->pNext){}
+  if( pUser->pReplay==0 ){
+    CqReplay *p = cqReplaySearch(pClaims, iPrep, pUser->iOpen);
     if( p==0 ) p = cqReplayNew(pOp, iPrep);
-    if( p ) p->nCursor++;
-    *ppReplay = p;
+    if( p ) p->nUser++;
+    pUser->pReplay = p;
+    cqUserUsed(pClaims, pUser);
+    cqReplaySweep(pClaims);
   }
-  if( p && !p->bLinked ) cqReplayLink(pClaims, p);
+  assert( pOp->rc || pUser->pReplay->iPrep==iPrep );
 }
 
 /*
-** A cursor is closed, or turns out to belong to another execution.  The last
-** one frees the answers.
+** xClose.
 */
-CQ_PRIV void claimqReplayLeave(CqConn *pConn, CqReplay **ppReplay){
-  CqReplay *p = *ppReplay;
-  *ppReplay = 0;
-  if( p==0 || --p->nCursor>0 ) return;
-  if( p->bLinked ) cqReplayUnlink(&pConn->claims, p);
-  while( p->pAnswer ) claimqReplayForget(p);
-  if( p!=&pConn->claims.first ) sqlite3_free(p);
-}
-
-/*
-** A cursor that has *ppReplay is closed, and another one was opened last and
-** has not been filtered: perhaps in its place.  If it is the last of its
-** execution, then from here on only the new cursor can find the answers, and
-** only if it is filtered by the same prepare.  So whoever else closes a cursor
-** at this moment, an application's function perhaps, does no harm.
-*/
-CQ_PRIV void claimqReplayGive(
-  CqConn *pConn, CqReplay **ppReplay, CqReplay **ppTo
-){
-  CqReplay *p = *ppReplay;
-  if( p && p->bLinked && p->nCursor==1 && *ppTo==0 ){
-    cqReplayUnlink(&pConn->claims, p);
-    *ppTo = p;
-    *ppReplay = 0;
-  }
+CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
+  CqClaims *pClaims = &pConn->claims;
+  CqReplay *p = pUser->pReplay;
+  cqUserUsed(pClaims, pUser);
+  if( p && --p->nUser==0 ) p->iLast = pClaims->iOpen;
+  cqReplaySweep(pClaims);
 }
 
 /**************************************************************************
