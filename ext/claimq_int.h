@@ -198,7 +198,8 @@ struct CqReplay {
   CqReplay *pNext;
   i64 iPrep;                      /* Number of its prepare */
   int nUser;                      /* Cursors that point here */
-  i64 iLast;                      /* If none does: the last that was opened */
+  i64 iLast;                      /* If none does: cursors that were opened up
+                                  ** to this one may still */
   u8 bLinked;                     /* In CqClaims.pReplay */
   struct CqAnswer *pAnswer;       /* All answers, the latest first */
   struct CqAnswer *pRoot;         /* The same as a tree, to find them */
@@ -221,6 +222,7 @@ struct CqClaims {
   CqReplay first;                 /* One of them, mostly the only one */
   CqUser *pFresh;                 /* Cursors that were not yet filtered */
   i64 iOpen;                      /* Cursors opened so far */
+  u8 bOpened;                     /* The last call was xOpen */
   int nTemp;                      /* Connections to tables of temp so far */
 };
 

@@ -1,7 +1,8 @@
 # statement.tcl: random statements over claim tables, against a model.
 #
 # What a claim table gives in one execution of a statement is a relation like
-# any other: it stays the same however often SQLite looks at it.  So the model of
+# any other: it stays the same however often SQLite looks at it.  So the model
+# of
 #
 #     SELECT u.x, c.payload
 #     FROM (SELECT x FROM ta UNION ALL SELECT x FROM tb) AS u
@@ -146,8 +147,8 @@ proc statement_fill {} {
   }
   db eval {
     DELETE FROM out;
-    DELETE FROM claimq_batch; DELETE FROM claimq_job; DELETE FROM claimq_attempt;
-    DELETE FROM claimq_holder;
+    DELETE FROM claimq_batch; DELETE FROM claimq_job;
+    DELETE FROM claimq_attempt; DELETE FROM claimq_holder;
     WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i<11)
     INSERT INTO claimq_batch(session_id, payload, slot_policy, merge_key)
     SELECT scope, scope||'-'||i, iif(scope LIKE 's%', 'exclusive', 'join'),
@@ -182,7 +183,8 @@ proc statement_model {} {
       AND place<=ifnull(n, iif(slot_policy='exclusive', 1, 99))
     ORDER BY enqueue_seq;
     WITH free AS (
-      SELECT *, row_number() OVER (PARTITION BY lane_id ORDER BY job_id) AS place
+      SELECT *, row_number() OVER (PARTITION BY lane_id ORDER BY job_id)
+           AS place
       FROM claimq_job WHERE claim_id IS NULL
     )
     INSERT INTO m_claimq_lane
@@ -266,8 +268,9 @@ proc conditions {key alias} {
 proc claim_call {key alias} {
   lassign [dict get $::KEYS $key] table args
   set values [join [dict values $args] ,]
+  set where [model_of [conditions $key i]]
   return [either "${table}($values) AS $alias" \
-    "(SELECT * FROM m_$table AS i WHERE [model_of [conditions $key i]]) AS $alias"]
+    "(SELECT * FROM m_$table AS i WHERE $where) AS $alias"]
 }
 
 # A column of a key's table.
@@ -294,7 +297,8 @@ proc from_item {depth kinds before outer} {
   if {$what < 60 && [llength $before] && !$outer} {
     lassign [pick $before] scope many
     if {!$many || "many" in $kinds} {
-      return [list [either "claimq($scope,'w') AS $alias" "m_claimq AS $alias"] \
+      return [list \
+        [either "claimq($scope,'w') AS $alias" "m_claimq AS $alias"] \
         [either 1 "$alias.session=$scope AND $alias.owner='w' AND\
           $alias.ttl_ms IS NULL AND $alias.max_batches IS NULL"] \
         [list $alias.payload $alias.claim_id] 1]
@@ -458,7 +462,9 @@ proc gen_select {depth kinds} {
     set op [pick {"UNION ALL" "UNION ALL" UNION EXCEPT INTERSECT}]
     set left [gen_simple $depth $kinds]
     set right [gen_simple $depth $kinds]
-    if {[string match "*ORDER BY 1, 2" $left]} {set left "SELECT * FROM ($left)"}
+    if {[string match "*ORDER BY 1, 2" $left]} {
+      set left "SELECT * FROM ($left)"
+    }
     return "$left $op $right"
   }
   if {$what < 14} {return [gen_limited]}

@@ -44,8 +44,8 @@
 **   cq_api_load DB FILE     the same, but by hand and with our copy of
 **                           sqlite3_api_routines.  FILE keeps using it until
 **                           it is loaded again in another way
-**   cq_api_version N        to what cq_api_load loads we are SQLite N (3040001);
-**                           -1: one that has no list of its routines
+**   cq_api_version N        to what cq_api_load loads we are SQLite N
+**                           (3040001); -1: one without a list of its routines
 **   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
 **   cq_lookaside_off DB     small allocations, too, come from the allocator;
 **                           right after opening

@@ -171,8 +171,8 @@ static int cqVtabConnect(
   p->pDef = pDef;
   p->bTemp = sqlite3_stricmp(argv[1], "temp")==0;
   if( !p->bTemp && cqVtabStored(db, pDef, argc, argv) ){
-    *pzErr = sqlite3_mprintf("claimq: " CQ_BAD_ARGUMENT ": %s is there without "
-        "CREATE VIRTUAL TABLE: FROM %s(%s, ...)",
+    *pzErr = sqlite3_mprintf("claimq: " CQ_BAD_ARGUMENT ": %s needs no CREATE "
+        "VIRTUAL TABLE: FROM %s(%s, ...)",
         pDef->zName, pDef->zName, pDef->aArg[0].zName);
     cqVtabDisconnect(&p->base);
     return SQLITE_ERROR;
@@ -515,11 +515,11 @@ static CqAnswer *cqCursorClaim(
 }
 
 /*
-** From xFilter of an eponymous table: if the tables in temp can be had now, have
-** them.  In autocommit let SQLite start the statement over with those, unless
-** the lock is held already.  If they were there before, then the statement asks
-** for this one, by the name of a schema.  (Creating a table makes SQLite prepare
-** all statements again that are run afterwards.)
+** From xFilter of an eponymous table: if the tables in temp can be had now,
+** have them.  In autocommit let SQLite start the statement over with those,
+** unless the lock is held already.  If they were there before, then the
+** statement asks for this one, by the name of a schema.  (Creating a table
+** makes SQLite prepare all statements again that are run afterwards.)
 */
 static void cqVtabMove(CqOp *pOp, const CqVtab *p){
   int nTemp = p->pConn->claims.nTemp;

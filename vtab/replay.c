@@ -27,20 +27,22 @@
 ** pointer and no cursor was opened in between.  The pointer is good for nothing
 ** else: SQLite uses the addresses of old statements for new ones, and when it
 ** prepares a statement again, it compiles at an address of its own and swaps.
-** So a number can be given twice, but only to a statement that took the place of
-** one that is gone; or of one that was prepared again, came to its end without
-** opening a claim table, and is still there.  Those two have one claim if they
-** are later open at the same time.
+** So a number can be given twice, but only to a statement that took the place
+** of one that is gone; or of one that was prepared again, came to its end
+** without opening a claim table, and is still there.  Those two have one claim
+** if they are later open at the same time.
 **
-** An execution lasts as long as a cursor is open that was filtered in it: SQLite
-** closes cursors when a statement ends.  Until 3.51 it also opens them anew for
-** each run of a correlated subquery, each time followed by the close of the old
-** one; when the last of the old ones is closed, none of the new ones has been
-** filtered yet.  So an execution outlives its cursors as long as there are such
-** cursors, and only they can take it up, if it is by the same prepare that they
-** are filtered.  That the cursors may be another statement's, and that the
-** statement may have come to its end (an application's function has closed it),
-** does no harm then: when it is run again, its cursors are newer.
+** An execution lasts as long as a cursor is open that was filtered in it, for
+** SQLite closes cursors when a statement ends.  Until 3.51 it also opens them
+** anew for each run of a correlated subquery: xOpen of the new cursor is
+** followed at once by xClose of the old one, for one after the other, and only
+** then is the first of the new ones filtered.  So if an xClose that follows an
+** xOpen leaves no cursor, then the execution goes on as long as there are
+** cursors that were not yet filtered, and one of those can take it up, if it is
+** filtered by the same prepare.  That these cursors may be another statement's,
+** and that the execution may have come to its end (an application's function
+** has closed a statement in between), does no harm: when the statement is run
+** again, its cursors are newer.
 **
 ** The statements of a trigger in the temp schema are compiled together and
 ** have a number of their own, and its cursors are closed each time it has
@@ -199,17 +201,19 @@ CQ_PRIV void claimqUserOpen(CqConn *pConn, CqUser *pUser){
   pClaims->iSeen = pClaims->iPrep;
   memset(pUser, 0, sizeof(*pUser));
   pUser->iOpen = ++pClaims->iOpen;
+  pClaims->bOpened = 1;
   pUser->bFresh = 1;
   pUser->pNext = pClaims->pFresh;
   pClaims->pFresh = pUser;
 }
 
 /*
-** xFilter: the cursor takes part in an execution of prepare iPrep.  If op has an
-** error or gets one here, pUser->pReplay may be 0.
+** xFilter: the cursor takes part in an execution of prepare iPrep.  If op has
+** an error or gets one here, pUser->pReplay may be 0.
 */
 CQ_PRIV void claimqUserEnter(CqOp *pOp, CqUser *pUser, i64 iPrep){
   CqClaims *pClaims = &pOp->pConn->claims;
+  pClaims->bOpened = 0;
   if( pUser->pReplay==0 ){
     CqReplay *p = cqReplaySearch(pClaims, iPrep, pUser->iOpen);
     if( p==0 ) p = cqReplayNew(pOp, iPrep);
@@ -228,7 +232,8 @@ CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
   CqClaims *pClaims = &pConn->claims;
   CqReplay *p = pUser->pReplay;
   cqUserUsed(pClaims, pUser);
-  if( p && --p->nUser==0 ) p->iLast = pClaims->iOpen;
+  if( p && --p->nUser==0 ) p->iLast = pClaims->bOpened ? pClaims->iOpen : 0;
+  pClaims->bOpened = 0;
   cqReplaySweep(pClaims);
 }
 
