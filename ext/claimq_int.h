@@ -463,7 +463,7 @@ struct CqAnswer {
 };
 CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
 CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
-CQ_PRIV int claimqPrepRefused(CqOp*, const CqPrep*);  /* From xFilter */
+CQ_PRIV int claimqPrepRefused(CqOp*, CqPrep*);        /* From xFilter */
 CQ_PRIV void claimqUserOpen(CqConn*, CqUser*);
 CQ_PRIV void claimqUserEnter(CqOp*, CqUser*, i64 iPrep);
 CQ_PRIV void claimqUserClose(CqConn*, CqUser*);

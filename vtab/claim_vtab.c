@@ -137,17 +137,17 @@ static int cqVtabDisconnect(sqlite3_vtab *pVtab){
 static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
                         const char *const *argv){
   sqlite3_stmt *pStmt = 0;
-  int bFound;
+  int rc, bFound = 0;
   assert( argc>2 );
   (void)argc;
-  if( sqlite3_stricmp(argv[1], "main") || sqlite3_stricmp(argv[2],pDef->zName)
-  ){
-    return 1;
-  }
+  if( sqlite3_stricmp(argv[1], "main")!=0 ) return 1;
+  if( sqlite3_stricmp(argv[2], pDef->zName)!=0 ) return 1;
   if( sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE ) return 0;
-  sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1, &pStmt, 0);
-  sqlite3_bind_text(pStmt, 1, pDef->zName, -1, SQLITE_STATIC);
-  bFound = sqlite3_step(pStmt)==SQLITE_ROW;
+  rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1, &pStmt, 0);
+  if( rc==SQLITE_OK ){
+    rc = sqlite3_bind_text(pStmt, 1, pDef->zName, -1, SQLITE_STATIC);
+  }
+  if( rc==SQLITE_OK ) bFound = sqlite3_step(pStmt)==SQLITE_ROW;
   sqlite3_finalize(pStmt);
   return bFound;
 }
@@ -182,6 +182,7 @@ static int cqVtabConnect(
                           pDef->bClaimCols ? " " CQ_CLAIM_COLS : "");
   if( zCols ){
     p->nCol = cqColumnCount(zCols);
+    assert( p->nCol<32 );         /* CqRows.mSkip has a bit for each */
     for(i=0; i<pDef->nArg; i++){
       const char *zName = pDef->aArg[i].zName;
       p->aiCol[i] = p->nCol + i;
@@ -490,7 +491,7 @@ static CqAnswer *cqCursorClaim(
 ){
   CqVtab *pTab = (CqVtab*)p->base.pVtab;
   const CqTableDef *pDef = pTab->pDef;
-  const CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
+  CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
   sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
   CqVal aArg[CQ_MAX_ARG];
   CqAnswer *pNew;
@@ -506,6 +507,8 @@ static CqAnswer *cqCursorClaim(
     pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
     pNew->rows.iRowid = pOp->pConn->iNextRowid;
     pDef->xFill(pOp, aArg, nLimit, &pNew->rows);
+    /* To start over would be to claim again what was claimed before. */
+    assert( pOp->rc!=SQLITE_SCHEMA || pNew->pNext==0 );
     pOp->pConn->iNextRowid += pNew->rows.nRow;
   }
   if( pOp->nWrite ) sqlite3_set_last_insert_rowid(pOp->db, iLast);

@@ -100,10 +100,10 @@ CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
 ** A table of the statement seemed to have no plan but one that xFilter refuses.
 ** That may have been said of an earlier statement, which was never run, at the
 ** same address.  So ask SQLite for the program: 1 if there is such a plan in
-** it.  0 if not, or if the statement cannot be found because it was prepared
-** again, or if op has an error or gets one here.
+** it.  0 if not, which is remembered, or if the statement cannot be found
+** because it was prepared again, or if op has an error or gets one here.
 */
-CQ_PRIV int claimqPrepRefused(CqOp *pOp, const CqPrep *pPrep){
+CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
   sqlite3_stmt *p = sqlite3_next_stmt(pOp->db, 0);
   sqlite3_stmt *pProgram = 0;
   char *zSql;
@@ -120,6 +120,7 @@ CQ_PRIV int claimqPrepRefused(CqOp *pOp, const CqPrep *pPrep){
   }
   if( rc==SQLITE_OK ) rc = sqlite3_reset(pProgram);
   claimqFailRc(pOp, rc);
+  if( rc==SQLITE_OK && !bFound ) pPrep->nAvoid = 0;
   sqlite3_finalize(pProgram);
   sqlite3_free(zSql);
   return bFound;
