@@ -47,7 +47,8 @@
 #define CQ_CON_KIND    2
 #define CQ_CON_LABEL   3
 #define CQ_CON_NCOL    4
-#define CQ_CON_COLS "outcome mine subject_kind subject_label"
+#define CQ_CON_COLS \
+  "outcome:t mine:i subject_kind:i subject_label:t"
 
 /**************************************************************************
 ** The contest
