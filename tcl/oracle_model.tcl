@@ -382,14 +382,20 @@ proc model::caps_list {json} {
   return [lsort -unique [split $list ,]]
 }
 
-# A set of capabilities is stored sorted.
-proc model::submit {lane payload opts now} {
-  due_at $opts $now
-  set id [job_by_key $lane [opt $opts source_key]]
+# What claimq_submit() and claimq_requeue() put: a set of capabilities is
+# stored sorted.
+proc model::sorted_caps {opts} {
   if {[dict exists $opts capabilities]} {
     dict set opts capabilities \
       [json_set [caps_list [dict get $opts capabilities]]]
   }
+  return $opts
+}
+
+proc model::submit {lane payload opts now} {
+  due_at $opts $now
+  set id [job_by_key $lane [opt $opts source_key]]
+  set opts [sorted_caps $opts]
   return [expr {$id ne "" ? $id : [new_job $lane $payload $opts $now]}]
 }
 
@@ -1011,7 +1017,7 @@ proc model::requeue {id claim token now} {
         if {[job_by_key $scope [dict get $origin source_key]] ne ""} {
           dict set origin source_key NULL
         }
-        return [new_job $scope $payload $origin $now]
+        return [new_job $scope $payload [sorted_caps $origin] $now]
       }
       outbox {
         set queue [dict get $origin queue]

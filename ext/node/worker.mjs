@@ -9,7 +9,8 @@
 //
 // It uses node:sqlite where Node has it, else better-sqlite3.  Both block the
 // thread that calls them, so a second thread with a connection of its own
-// renews the lease, whatever handle() is busy with.
+// renews the lease, whatever handle() is busy with, and waits when there is
+// nothing to do.
 
 import os from "node:os";
 import { setTimeout as after } from "node:timers/promises";
@@ -51,18 +52,26 @@ async function connect() {
 // "claim_lost" and the like; undefined if the error is not one of claimq's.
 const errorCode = (error) => /\bclaimq: ([a-z_]+): /.exec(error.message)?.[1];
 
-// The second thread: renew the job at hand, three times in each lease.
+// The second thread: renew the job at hand, three times in each lease, or wait
+// for one.
 async function heartbeat() {
   const db = await connect();
   const renew = db.prepare("SELECT claimq_renew(?, ?, ?)");
   let job = null;
-  parentPort.on("message", (message) => { job = message; });
+  const wait = db.prepare("SELECT claimq_wait(1000, 'lane', ?)");
+  parentPort.on("message", (message) => {
+    job = message.job;
+    if (message.wait) {
+      wait.all(lane);
+      parentPort.postMessage({ awake: true });
+    }
+  });
   setInterval(() => {
     try {
       if (job) renew.all(job.claim_id, job.lease_token, leaseMs);
     } catch (error) {
       if (errorCode(error) === "claim_lost") {
-        parentPort.postMessage(job.claim_id);
+        parentPort.postMessage({ lost: job.claim_id });
       }
     }
   }, leaseMs / 3);
@@ -80,10 +89,12 @@ async function main() {
   let ending = false;
   let abort = new AbortController();
   let current = null;
+  let wake = null;
   const end = () => { ending = true; abort.abort(); };
   process.on("SIGTERM", end).on("SIGINT", end);
-  beat.on("message", (lost) => {
-    if (current?.claim_id === lost) abort.abort();
+  beat.on("message", (message) => {
+    if (message.awake) wake();
+    else if (current?.claim_id === message.lost) abort.abort();
   });
 
   while (!ending) {
@@ -91,7 +102,7 @@ async function main() {
     for (const job of jobs) {
       current = job;
       abort = new AbortController();
-      beat.postMessage(job);
+      beat.postMessage({ job });
       let verb = ["SELECT claimq_complete(?, ?)"];
       try {
         await handle(job, abort.signal);
@@ -100,7 +111,7 @@ async function main() {
           : ["SELECT claimq_retry(?, ?, ?)", String(error)];
       }
       current = null;
-      beat.postMessage(null);
+      beat.postMessage({ job: null });
       try {
         const [sql, ...reason] = verb;
         db.prepare(sql).all(job.claim_id, job.lease_token, ...reason);
@@ -109,7 +120,10 @@ async function main() {
         console.error("too late:", error.message);
       }
     }
-    if (!jobs.length) await after(200);
+    if (!jobs.length) {
+      beat.postMessage({ wait: true });
+      await new Promise((resolve) => { wake = resolve; });
+    }
   }
   await beat.terminate();
   db.close();

@@ -7,7 +7,7 @@ and completes or retries each job.  SIGTERM or SIGINT ends it: the job at hand
 is finished or given back, and no other is taken.  Start as many as you like.
 Put your own work in the place of handle().
 """
-import os, re, signal, socket, sqlite3, sys, threading, time
+import os, re, signal, socket, sqlite3, sys, threading
 
 
 class GiveBack(Exception):
@@ -102,7 +102,8 @@ class Worker:
             for row in rows:
                 self.work(db, Job(*row))
             if not rows:
-                time.sleep(0.2)
+                db.execute("SELECT claimq_wait(1000, 'lane', ?)",
+                           [self.lane]).fetchall()
         self.over.set()
 
 

@@ -62,8 +62,12 @@ var lost = regexp.MustCompile(`\bclaimq: claim_lost: `)
 
 // call runs a function of claimq for its effect.
 func (w *worker) call(query string, args ...any) error {
+	return w.callContext(context.Background(), query, args...)
+}
+
+func (w *worker) callContext(ctx context.Context, query string, args ...any) error {
 	var answer any
-	return w.db.QueryRow(query, args...).Scan(&answer)
+	return w.db.QueryRowContext(ctx, query, args...).Scan(&answer)
 }
 
 // claim takes at most one job.  It has read all rows when it returns.
@@ -130,8 +134,11 @@ func (w *worker) run(ctx context.Context) error {
 		for _, j := range jobs {
 			err = w.work(ctx, j)
 		}
-		if len(jobs) == 0 {
-			time.Sleep(200 * time.Millisecond)
+		if err == nil && len(jobs) == 0 {
+			err = w.callContext(ctx, "SELECT claimq_wait(60000, 'lane', ?)", w.lane)
+			if ctx.Err() != nil {
+				return nil
+			}
 		}
 	}
 	return err
