@@ -11,7 +11,8 @@
 #                        SAMPLE=20: every 20th of them
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
-#   make install         into PREFIX (/usr/local), below DESTDIR
+#   make install         into PREFIX (/usr/local), below DESTDIR; uninstall
+#                        takes it away again
 #   make deps            install or name what is missing
 #
 # A new source file in ext/ or vtab/ or a new .sql file is found by itself.
@@ -30,7 +31,7 @@ OPT      = -O2
 SANITIZE =
 CFLAGS   = $(WARN) $(OPT) $(SANITIZE)
 CPPFLAGS = -Iext -Ivtab -I$(BUILD)
-SOFLAGS  = -shared -Wl,-z,nodelete $(SANITIZE)
+SOFLAGS  = -shared -Wl,-z,nodelete -Wl,-soname,claimq.so $(SANITIZE)
 
 VERSION  = $(shell sed -n 's/^.define CLAIMQ_VERSION *"\(.*\)"/\1/p' \
              ext/claimq.h)
@@ -306,23 +307,12 @@ bench: deps
 
 #--------------------------------------------------------------------------
 
-LIBDIR = $(DESTDIR)$(PREFIX)/lib
-INCDIR = $(DESTDIR)$(PREFIX)/include
-
+# `.load claimq` works afterwards, without a path: see tcl/install.sh.
 install: all
-	mkdir -p $(LIBDIR)/pkgconfig $(INCDIR)
-	cp $(SO) $(LIBDIR)/claimq.so.tmp
-	mv -f $(LIBDIR)/claimq.so.tmp $(LIBDIR)/claimq.so
-	cp ext/claimq.h $(INCDIR)/claimq.h
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
-	  'includedir=$${prefix}/include' 'extension=$${libdir}/claimq.so' '' \
-	  'Name: claimq' 'Version: $(VERSION)' \
-	  'Description: leased, fenced work queues for SQLite' \
-	  'Cflags: -I$${includedir}' >$(LIBDIR)/pkgconfig/claimq.pc
+	@sh tcl/install.sh install '$(SO)' '$(PREFIX)' '$(DESTDIR)' '$(VERSION)'
 
 uninstall:
-	rm -f $(LIBDIR)/claimq.so $(INCDIR)/claimq.h \
-	  $(LIBDIR)/pkgconfig/claimq.pc
+	@sh tcl/install.sh uninstall '$(PREFIX)' '$(DESTDIR)'
 
 clean:
 	rm -rf build $(SO)
