@@ -13,6 +13,8 @@
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
 #   make install         into PREFIX (/usr/local), below DESTDIR; uninstall
 #                        takes it away again
+#   make dist            build/dist/claimq-VERSION.tar.gz: the amalgamation and
+#                        the manual, for whoever has a C compiler
 #   make deps            install or name what is missing
 #
 # A new source file in ext/ or vtab/ or a new .sql file is found by itself.
@@ -55,7 +57,7 @@ TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
-        install uninstall clean tools drivers asan debug test-ready soak-ready \
+        install uninstall dist clean tools drivers asan debug test-ready soak-ready \
         fuzzers
 .DELETE_ON_ERROR:
 
@@ -89,7 +91,8 @@ $(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
 -include $(OBJ:.o=.d)
 
 #--------------------------------------------------------------------------
-# The amalgamation.  It is compiled as a user would, without any option.
+# The amalgamation.  It is compiled as a user would, by the line that its first
+# comment shows.
 
 amalgamation: $(BUILD)/claimq.c $(BUILD)/claimq.h
 
@@ -103,7 +106,7 @@ $(BUILD)/claimq.h: ext/claimq.h
 
 $(AMALG): $(BUILD)/claimq.c
 	@mkdir -p $(@D)
-	$(CC) $(SANITIZE) -shared -fPIC -o $@.tmp $<
+	$(CC) $(SANITIZE) -O2 -shared -fPIC -Wl,-z,nodelete -o $@.tmp $<
 	mv -f $@.tmp $@
 
 #--------------------------------------------------------------------------
@@ -306,6 +309,11 @@ bench: deps
 	@QUICK='$(QUICK)' $(TCLSH) tcl/bench.tcl $(BUILD)
 
 #--------------------------------------------------------------------------
+
+# What is handed out, in $(BUILD)/dist; see tcl/dist.tcl.
+
+dist: amalgamation
+	@$(TCLSH) tcl/dist.tcl $(BUILD)
 
 # `.load claimq` works afterwards, without a path: see tcl/install.sh.
 install: all
