@@ -15,6 +15,8 @@
 #                        takes it away again
 #   make dist            build/dist/claimq-VERSION.tar.gz: the amalgamation and
 #                        the manual, for whoever has a C compiler
+#   make cross           claimq for other machines, into build/dist; run where
+#                        that can be done (qemu, wine, Node)
 #   make deps            install or name what is missing
 #
 # A new source file in ext/ or vtab/ or a new .sql file is found by itself.
@@ -57,8 +59,8 @@ TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
-        install uninstall dist clean tools drivers asan debug test-ready soak-ready \
-        fuzzers
+        install uninstall dist cross clean \
+        tools drivers asan debug test-ready soak-ready fuzzers
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -314,6 +316,10 @@ bench: deps
 
 dist: amalgamation
 	@$(TCLSH) tcl/dist.tcl $(BUILD)
+
+# For other machines; TARGETS='linux-aarch64 windows-x86_64': only for these.
+cross: amalgamation sqlite-$(NEW)
+	@SQLITE_SOURCE=$(NEW) $(TCLSH) tcl/cross.tcl $(BUILD) $(TARGETS)
 
 # `.load claimq` works afterwards, without a path: see tcl/install.sh.
 install: all
