@@ -17,6 +17,8 @@
 #                        the manual, for whoever has a C compiler
 #   make cross           claimq for other machines, into build/dist; run where
 #                        that can be done (qemu, wine, Node)
+#   make packages        wheels, npm, Go, Rust, Java, Ruby, PHP, Debian, sqlpkg,
+#                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
 # A new source file in ext/ or vtab/ or a new .sql file is found by itself.
@@ -59,7 +61,7 @@ TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
-        install uninstall dist cross clean \
+        install uninstall dist cross packages clean \
         tools drivers asan debug test-ready soak-ready fuzzers
 .DELETE_ON_ERROR:
 
@@ -208,7 +210,7 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) asan sqlite-$(NEW)
+test-ready: all tools drivers $(AMALG) amalgamation asan sqlite-$(NEW)
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
@@ -320,6 +322,10 @@ dist: amalgamation
 # For other machines; TARGETS='linux-aarch64 windows-x86_64': only for these.
 cross: amalgamation sqlite-$(NEW)
 	@SQLITE_SOURCE=$(NEW) $(TCLSH) tcl/cross.tcl $(BUILD) $(TARGETS)
+
+# As each language installs things; PACKAGES='python node': only these.
+packages: cross
+	@$(TCLSH) tcl/packages.tcl $(BUILD) $(PACKAGES)
 
 # `.load claimq` works afterwards, without a path: see tcl/install.sh.
 install: all
