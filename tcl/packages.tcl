@@ -186,8 +186,24 @@ proc package_python {libraries out} {
 }
 
 #--------------------------------------------------------------------------
+# Node: one tarball with a library for each platform.
 
-set LANGUAGES {python}
+proc package_node {libraries out} {
+  global root
+  set dir [stage npm]/package
+  put_tree $dir $root/ext/node/claimq
+  put_files $dir $root/LICENSE $root/ext/node/README.md
+  dict for {target library} $libraries {
+    put_files $dir/native/[name_of $target npm] $library
+  }
+  set file $out/claimq-[dist_version].tgz
+  tarball $file [file dirname $dir] package
+  return [list $file]
+}
+
+#--------------------------------------------------------------------------
+
+set LANGUAGES {python node}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {

@@ -160,6 +160,7 @@ proc step {name script expected} {
 proc story {language program} {
   global S
   array set S [list language $language program $program pids {} n 0]
+  file delete {*}[glob -nocomplain *.begun *.go *.lost *.out]
   init_db
   if {![db one {
     SELECT count(*) FROM pragma_function_list WHERE name='claimq_wait'
