@@ -202,8 +202,38 @@ proc package_node {libraries out} {
 }
 
 #--------------------------------------------------------------------------
+# Go and Rust: the source, with the amalgamation and SQLite's headers in it.
 
-set LANGUAGES {python node}
+proc put_amalgamation {dir} {
+  file mkdir $dir
+  file copy -force $::amalgamation $dir/claimq.c
+  put_files $dir $::root/ext/claimq.h {*}[sqlite_headers]
+}
+
+# GO_MODULE says under which path the module will be found.
+proc go_module {} {
+  global env
+  if {[info exists env(GO_MODULE)]} {return $env(GO_MODULE)}
+  return example.com/claimq
+}
+
+proc package_go {libraries out} {
+  global root
+  set name claimq-go-[dist_version]
+  set dir [stage go]/$name
+  put_tree $dir $root/ext/go/claimq
+  put_text $dir/go.mod $root/ext/go/claimq/go.mod @MODULE@ [go_module]
+  put_text $dir/README.md $root/ext/go/README.md @MODULE@ [go_module]
+  put_files $dir $root/LICENSE
+  put_amalgamation $dir
+  set file $out/$name.tar.gz
+  tarball $file [file dirname $dir] $name
+  return [list $file]
+}
+
+#--------------------------------------------------------------------------
+
+set LANGUAGES {python node go}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {
