@@ -231,9 +231,21 @@ proc package_go {libraries out} {
   return [list $file]
 }
 
+proc package_rust {libraries out} {
+  global root
+  set name claimq-[dist_version]
+  set dir [stage rust]/$name
+  put_tree $dir $root/ext/rust/claimq
+  put_files $dir $root/LICENSE $root/ext/rust/README.md
+  put_amalgamation $dir/c
+  set file $out/$name.crate
+  tarball $file [file dirname $dir] $name
+  return [list $file]
+}
+
 #--------------------------------------------------------------------------
 
-set LANGUAGES {python node go}
+set LANGUAGES {python node go rust}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {
