@@ -296,7 +296,7 @@ impl Worker {
         )?;
         let names: Vec<String> = statement
             .column_names()
-            .iter()
+            .into_iter()
             .map(|s| s.to_string())
             .collect();
         let lease = self.lease.as_millis() as i64;
