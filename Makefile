@@ -45,8 +45,8 @@ AMALG    = $(BUILD)/amalgamation/claimq.so
 
 # Versions of SQLite that the tests get for themselves: too old for claimq, the
 # oldest that is not, the newest.
-TOO_OLD  = 3.37.2
-OLD      = 3.38.2
+TOO_OLD  = 3.38.2
+OLD      = 3.39.0
 NEW      = 3.53.4
 
 # What the tests need besides the extension.
@@ -211,7 +211,8 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) $(POLL) asan sqlite-$(NEW)
+test-ready: all tools drivers $(AMALG) $(POLL) asan sqlite-$(OLD) \
+            sqlite-$(NEW)
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
@@ -230,12 +231,14 @@ test: deps
 	  -files test $(SO) \
 	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
-	  -sqlite $(NEW) -files 'smoke contend oracle' $(SO)
+	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
+	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
 
 # What takes hours, the shorter parts first: every version of SQLite, and every
 # place for a fault.  SOAK says how much of what has no end:
 #   10*SOAK seconds of threads, 30*SOAK workers killed in each journal mode,
-#   SOAK fresh seeds for the oracle, SOAK minutes for each fuzz target,
+#   SOAK fresh seeds for the oracle and for random statements, SOAK minutes
+#   for each fuzz target,
 #   SOAK places of each fault in each cell of the fault matrix,
 #   SOAK % of the mutants.
 # SOAK=1 is the shortest: there the sanitizers see faults at the places that make
@@ -251,7 +254,7 @@ SOAKASAN = $(if $(SOAKONE),-u CLAIMQ_SOAK,CLAIMQ_SOAK=1)
 SOAKALL  = smoke test $(if $(SOAKONE),!fault_* !*_cost)
 VALGRIND = valgrind -q --error-exitcode=9 --trace-children=yes
 soak-ready: test-ready debug sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
-            sqlite-$(OLD) sqlite-$(TOO_OLD)
+            sqlite-$(TOO_OLD)
 
 soak: deps
 	@sh tcl/deps.sh -part valgrind valgrind valgrind || true

@@ -483,12 +483,14 @@ struct CqTerm {
   int iCol;                       /* Column; of no meaning for LIMIT, OFFSET */
   u8 eOp;                         /* CQ_OP_* */
   u8 bUsable;
-  u8 bConst;                      /* Compared with a literal, or IN */
+  u8 bConst;                      /* Compared with a literal, IN, IS NULL; of
+                                  ** OFFSET: a literal greater than 0 */
 };
 typedef struct CqShape CqShape;   /* What the planner knows of a table */
 struct CqShape {
   int nArg;
   u32 mRequired;                  /* Bit i: argument i must be given */
+  u32 mRead;                      /* Bit i: the statement names its column */
   const int *aiCol;               /* Column of each argument */
   const int *aiAlias;             /* Result column of the same name, or -1 */
 };
@@ -507,7 +509,9 @@ struct CqPlan {
 #define CQ_PLAN_ARG_OP   4        /* Argument iBad takes = only */
 #define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
 #define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
-#define CQ_PLAN_AVOID    7        /* A plan, but one that xFilter refuses */
+#define CQ_PLAN_OFFSET   7        /* So would OFFSET */
+#define CQ_PLAN_HIDDEN   8        /* Argument iBad is not shown by SQLite */
+#define CQ_PLAN_AVOID    9        /* A plan, but one that xFilter refuses */
 
 /* bOrder: there is an ORDER BY that the table does not deliver. */
 CQ_PRIV int claimqPlan(
@@ -518,5 +522,9 @@ CQ_PRIV int claimqPlan(
 #define CQ_PLAN_ARGV_OFFSET -2
 #define CQ_PLAN_ARGV_AVOID  -3
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
+/* The number that follows a plan of nVal letters. */
+CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal);
+/* 1 if a text is a plan that xFilter refuses, with the number. */
+CQ_PRIV int claimqPlanBad(const char *zPlan);
 
 #endif /* CLAIMQ_CORE_H */

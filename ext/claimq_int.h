@@ -35,8 +35,8 @@ SQLITE_EXTENSION_INIT3
 #include "claimq_sql.h"
 #include <stdarg.h>
 
-#ifndef SQLITE_INDEX_CONSTRAINT_LIMIT
-# error "claimq needs the headers of SQLite 3.38 or newer"
+#if SQLITE_VERSION_NUMBER<CLAIMQ_MIN_SQLITE
+# error "claimq needs the headers of SQLite 3.39 or newer"
 #endif
 
 typedef struct CqConn CqConn;             /* One database connection */
@@ -77,8 +77,6 @@ struct CqOp {
   u8 bFilter;                     /* Called from xFilter of a claim table */
   u8 bOwnTxn;                     /* The transaction is the operation's own */
   u8 bWrote;                      /* A task has written something */
-  u8 bSettings;                   /* mSettings was read */
-  u8 mSettings;                   /* CQ_SET_*: the database's settings */
   struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
@@ -252,7 +250,8 @@ struct CqIds {
   const CqRows *pRows;            /* The rows of the first keys, or 0 */
   int iLease;                     /* Where their claim columns begin */
 };
-#define CQ_IDS_TYPE "claimq-ids"  /* For sqlite3_bind_pointer() */
+#define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
+#define CQ_IDS_MODULE "claimq_ids"
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
 CQ_PRIV void claimqIdsClear(CqIds*);
 CQ_PRIV int claimqIdListRegister(CqConn*);
@@ -260,13 +259,62 @@ CQ_PRIV int claimqIdListRegister(CqConn*);
 /**************************************************************************
 ** Interface to stmt.c: prepared statements and who owns them.
 */
+/* One prepare of a statement that uses claim tables; see replay.c. */
+typedef struct CqPrep CqPrep;
+struct CqPrep {
+  i64 iPrep;                      /* Its number */
+  sqlite3_stmt *pStmt, *pBelow;   /* What was being compiled: to compare only */
+  u32 mUsed;                      /* Result columns that its cursors read */
+  int nAvoid;                     /* Tables that have no plan but one that
+                                  ** xFilter will refuse */
+  u8 bAvoid;                      /* ... among them the one asked for last */
+  const struct CqTableDef *pAvoid;/* ... and this is one of them */
+};
+#define CQ_NPREP 16               /* So many of the latest are remembered */
+
+typedef struct CqReplay CqReplay; /* One execution of a statement */
+struct CqReplay {
+  CqReplay *pNext;
+  i64 iPrep;                      /* Number of its prepare */
+  int nUser;                      /* Cursors that point here */
+  i64 iLast;                      /* If none does: cursors that were opened up
+                                  ** to this one may still */
+  u8 bLinked;                     /* In CqClaims.pReplay */
+  struct CqAnswer *pAnswer;       /* All answers, the latest first */
+  struct CqAnswer *pRoot;         /* The same as a tree, to find them */
+};
+typedef struct CqUser CqUser;     /* A cursor, as far as replay.c knows it */
+struct CqUser {
+  CqReplay *pReplay;              /* The execution it belongs to; or 0 */
+  i64 iOpen;                      /* It was opened as the iOpen-th */
+  u8 bFresh;                      /* ... and was not yet filtered */
+  CqUser *pNext;                  /* The next one of which this is true */
+};
+
+/* What the claim tables of a connection know of its statements. */
+typedef struct CqClaims CqClaims;
+struct CqClaims {
+  i64 iPrep;                      /* Number of the latest prepare */
+  i64 iSeen;                      /* The latest one when a cursor was opened */
+  CqPrep aPrep[CQ_NPREP];         /* At their number modulo CQ_NPREP */
+  CqReplay *pReplay;              /* Executions that are under way */
+  CqReplay first;                 /* One of them, mostly the only one */
+  CqUser *pFresh;                 /* Cursors that were not yet filtered */
+  i64 iOpen;                      /* Cursors opened so far */
+  u8 bOpened;                     /* The last call was xOpen */
+  int nTemp;                      /* Connections to tables of temp so far */
+};
+
 struct CqConn {
   sqlite3 *db;
   int nRef;                       /* Functions and modules that point here */
   u8 bOwned;                      /* A virtual table will empty the cache */
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
+  u8 bSettings;                   /* mSettings is what the database has */
+  u8 mSettings;                   /* CQ_SET_*, as last read */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
+  CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
   i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
   u8 bVersion;                    /* There was one */
@@ -323,7 +371,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
-CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);
@@ -408,8 +456,9 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 ** Interface to lease.c: giving and judging a lease, the same for all.
 */
 /* The claim's columns, after its own columns in every claim table's rows. */
-#define CQ_CLAIM_COLS "claim_id lease_token fencing_token owner_id " \
-  "incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts"
+#define CQ_CLAIM_COLS "claim_id:t lease_token:t fencing_token:i owner_id:t " \
+  "incarnation_id:t claimed_at_ms:i expires_at_ms:i previous_claim_id:t " \
+  "attempts:i"
 #define CQ_CLAIM_OWNER       3    /* Places among these columns */
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
@@ -481,7 +530,9 @@ struct CqClaim {
 struct CqTableDef {
   const char *zName;              /* As in FROM zName(...) */
   const char *zDoc;               /* One line, for claimq_help */
-  const char *zCols;              /* Own result columns, blank-separated */
+  /* Own result columns, separated by blanks, each with its declared type: i
+  ** INTEGER, t TEXT, b BLOB, which is any value as it is.  "seq:i payload:b" */
+  const char *zCols;
   const char *zOrder;             /* Columns it delivers rows by; '-' desc */
   const CqArgDef *aArg;           /* Arguments: hidden columns */
   int nArg;
@@ -762,6 +813,32 @@ CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 
 /* help.c: the table claimq_help. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+
+/**************************************************************************
+** Interface to vtab/replay.c: one claim per statement.
+*/
+typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
+struct CqAnswer {
+  CqAnswer *pNext;                /* The one before */
+  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
+  CqAnswer **ppSlot;              /* What points here in the tree */
+  const CqTableDef *pDef;         /* The table that gave it */
+  CqRows rows;
+  CqCell aArg[CQ_MAX_ARG];        /* Arguments, copied; the bytes are in rows */
+};
+CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
+CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
+CQ_PRIV int claimqPrepRefused(CqOp*, CqPrep*);        /* From xFilter */
+CQ_PRIV void claimqUserOpen(CqConn*, CqUser*);
+CQ_PRIV void claimqUserEnter(CqOp*, CqUser*, i64 iPrep);
+CQ_PRIV void claimqUserClose(CqConn*, CqUser*);
+CQ_PRIV CqAnswer *claimqReplayFind(
+  CqReplay*, const CqTableDef*, sqlite3_value **apArg
+);
+CQ_PRIV CqAnswer *claimqReplayBegin(
+  CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
+);
+CQ_PRIV void claimqReplayForget(CqReplay*);
 
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.

@@ -47,7 +47,8 @@
 #define CQ_CON_KIND    2
 #define CQ_CON_LABEL   3
 #define CQ_CON_NCOL    4
-#define CQ_CON_COLS "outcome mine subject_kind subject_label"
+#define CQ_CON_COLS \
+  "outcome:t mine:i subject_kind:i subject_label:t"
 
 /**************************************************************************
 ** The contest
@@ -58,7 +59,8 @@ static const CqArgDef cqContestArg[] = {
   { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED|CQ_A_LOOK, .iMax = 255,
     .eRole = CQ_ROLE_SCOPE,
     .zDoc = "a small number that tells kinds of subjects apart" },
-  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME, .iMax = CQ_LABEL_MAX,
+  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME,
+    .iMax = CQ_LABEL_MAX,
     .eRole = CQ_ROLE_SCOPE,
     .zDoc = "the name of the subject" },
   { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,

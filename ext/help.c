@@ -14,8 +14,9 @@
 */
 #include "claimq_int.h"
 
-#define CQ_HELP_COLS "name kind position argument type default_value minimum " \
-  "maximum words doc"
+#define CQ_HELP_COLS \
+  "name:t kind:t position:i argument:t type:t default_value:b " \
+  "minimum:i maximum:i words:t doc:t"
 #define CQ_HELP_NAME     0
 #define CQ_HELP_KIND     1
 #define CQ_HELP_POSITION 2

@@ -212,7 +212,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
       .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
-      .zCols = "outcome " CQ_LANE_COLS, .zOrder = "outcome",
+      .zCols = "outcome:t " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
       .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp },

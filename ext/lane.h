@@ -10,9 +10,10 @@
 */
 
 /* Columns of claimq_lane that are its own: the first columns of LANE_HEAD. */
-#define CQ_LANE_COLS "job_id lane_id partition_key priority payload " \
-  "required_capabilities attempt_index reclaim_count created_at_ms " \
-  "available_at_ms"
+#define CQ_LANE_COLS \
+  "job_id:i lane_id:t partition_key:i priority:i payload:b " \
+  "required_capabilities:t attempt_index:i reclaim_count:i " \
+  "created_at_ms:i available_at_ms:i"
 #define CQ_LANE_NCOL 10
 
 /* Arguments of claimq_lane(). */

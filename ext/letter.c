@@ -26,8 +26,9 @@
 #include "claimq_int.h"
 
 /* The result's columns, the first ones of LETTER_ROW. */
-#define CQ_DL_COLS "letter_id source scope ref payload payload_type " \
-  "created_at_ms failed_at_ms reason"
+#define CQ_DL_COLS \
+  "letter_id:i source:t scope:t ref:b payload:b payload_type:t " \
+  "created_at_ms:i failed_at_ms:i reason:t"
 #define CQ_DL_NCOL 9
 
 static const char *const *cqLetterWords(void){

@@ -30,8 +30,9 @@
 #include <stdlib.h>
 
 /* Result columns of its own: the first columns of OUTBOX_MESSAGES. */
-#define CQ_OUTBOX_COLS "queue_name partition seq payload payload_type " \
-  "created_at_ms"
+#define CQ_OUTBOX_COLS \
+  "queue_name:t partition:i seq:i payload:b payload_type:t " \
+  "created_at_ms:i"
 #define CQ_OUTBOX_NCOL 6
 
 /* Due partitions a claim may leave unpromoted: sorting so few is cheap. */
@@ -913,7 +914,9 @@ static i64 cqOutboxBury(
   if( p->rc==SQLITE_OK && n!=iLast-iAfter ){
     i64 nPresent = 0;
     s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_PRESENT, iAfter, iLast);
-    if( claimqStep(p, &s) ) nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    if( claimqStep(p, &s) ){
+      nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    }
     claimqStmtDone(p, &s);
     if( n!=nPresent ) claimqStale(p, &pV->task);
   }

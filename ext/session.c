@@ -28,9 +28,11 @@
 
 /* The columns of the claim table that are its own: the first of SESSION_READY,
 ** where the last of them has another name. */
-#define CQ_S_COLS "enqueue_seq batch_id session_id source_key work_class " \
-  "delivery_policy slot_policy merge_key payload enqueued_at_ms " \
-  "available_at_ms batch_fencing_token"
+#define CQ_S_COLS \
+  "enqueue_seq:i batch_id:t session_id:t source_key:t " \
+  "work_class:t delivery_policy:t slot_policy:t merge_key:t " \
+  "payload:b enqueued_at_ms:i available_at_ms:i " \
+  "batch_fencing_token:i"
 #define CQ_S_FENCE CQ_COL_SESSION_READY_fencing_token
 #define CQ_S_NCOL  (CQ_S_FENCE+1)
 
@@ -908,7 +910,7 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
       .xDone = cqSessionDone, .xNextAt = cqSessionNextAt },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
-      .zCols = CQ_S_COLS " previous_claim_id attempts",
+      .zCols = CQ_S_COLS " previous_claim_id:t attempts:i",
       .zOrder = "enqueue_seq",
       .aArg = cqPeekArg, .nArg = CQ_ARRAYSIZE(cqPeekArg),
       .xArgs = cqPeekArgs, .xNext = cqSessionNext, .xDone = cqSessionDone },

@@ -44,7 +44,8 @@
 **   cq_api_load DB FILE     the same, but by hand and with our copy of
 **                           sqlite3_api_routines.  FILE keeps using it until
 **                           it is loaded again in another way
-**   cq_api_version N        to what cq_api_load loads we are SQLite N (3040001)
+**   cq_api_version N        to what cq_api_load loads we are SQLite N
+**                           (3040001); -1: one without a list of its routines
 **   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
 **   cq_lookaside_off DB     small allocations, too, come from the allocator;
 **                           right after opening
@@ -887,7 +888,7 @@ CQT_CMD(cqtApiLoadCmd){
   pLib = dlopen(Tcl_GetString(objv[2]), RTLD_NOW|RTLD_LOCAL);
   u.p = pLib ? dlsym(pLib, "sqlite3_claimq_init") : 0;
   if( u.p==0 ) return cqtError(interp, dlerror());
-  rc = u.x(db, &zErr, &cqtApiCopy);
+  rc = u.x(db, &zErr, cqtApiVersion<0 ? 0 : &cqtApiCopy);
   return cqtLoaded(interp, rc, zErr);
 }
 

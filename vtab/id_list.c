@@ -158,5 +158,5 @@ CQ_PRIV int claimqIdListRegister(CqConn *pConn){
     .xColumn     = cqIdColumn,
     .xRowid      = cqIdRowid,
   };
-  return sqlite3_create_module_v2(pConn->db, "claimq_ids", &module, 0, 0);
+  return sqlite3_create_module_v2(pConn->db, CQ_IDS_MODULE, &module, 0, 0);
 }

@@ -65,7 +65,7 @@ CQ_PRIV const CqDiscipline *claimqTicketDiscipline(void){
       .nArg = CQ_ARRAYSIZE(putArg), .xFunc = claimqPutRun },
   };
   static const CqTableDef aTable[] = {
-    { .zName = "claimq_ticket_claim", .zCols = "ticket_id booth",
+    { .zName = "claimq_ticket_claim", .zCols = "ticket_id:i booth:t",
       .zOrder = "ticket_id", .aArg = cqTicketArg,
       .nArg = CQ_ARRAYSIZE(cqTicketArg), .bWrites = 1, .bClaimCols = 1,
       .zPrefix = "qtc", .xNext = cqTicketNext, .xStamp = cqTicketStamp },
