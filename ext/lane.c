@@ -153,6 +153,12 @@ static const CqArgDef cqLaneOpt[] = {
   [CQ_LANE_RESULT] =
   { CQ_ARG(ANY, "result"), .mVerb = 1<<CQ_COMPLETE,
     .zDoc = "kept in claimq_job.result, any value" },
+  [CQ_LANE_PROGRESS] =
+  { CQ_ARG(ANY, "progress"), .mVerb = 1<<CQ_RENEW|1<<CQ_RELEASE|1<<CQ_RETRY,
+    .zDoc = "kept in claimq_job.progress for the next attempt, any value" },
+  [CQ_LANE_CLASS] =
+  { CQ_ARG(TEXT, "error_class"), .mVerb = 1<<CQ_RETRY|1<<CQ_REJECT,
+    .iMax = 64, .zDoc = "what kind of failure it was, a word of yours" },
 };
 
 /**************************************************************************
@@ -249,6 +255,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
         CQ_SQL_LANE_REVOKE),
     .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
         -1, -1, -1, -1),
+    .xVerbCheck = claimqLaneCheck,
     .xLost = claimqLaneLost,
     .xDecide = claimqLaneDecide,
     .xBind = claimqLaneBind,

@@ -13,8 +13,8 @@
 #define CQ_LANE_COLS \
   "job_id:i lane_id:t partition_key:i priority:i payload:b " \
   "required_capabilities:t attempt_index:i reclaim_count:i " \
-  "created_at_ms:i available_at_ms:i"
-#define CQ_LANE_NCOL 10
+  "created_at_ms:i available_at_ms:i progress:b"
+#define CQ_LANE_NCOL 11
 
 /* Arguments of claimq_lane(). */
 #define CQ_LANE_LANE      0
@@ -44,7 +44,9 @@ typedef enum CqGrantOpt {
 } CqGrantOpt;
 
 /* Options of the verbs. */
-#define CQ_LANE_RESULT 0
+#define CQ_LANE_RESULT   0
+#define CQ_LANE_PROGRESS 1
+#define CQ_LANE_CLASS    2
 
 /* A list of capabilities, taken apart. */
 typedef struct CqCaps CqCaps;
@@ -98,6 +100,7 @@ CQ_PRIV void claimqLanePutDone(CqPut*);
 /**************************************************************************
 ** Interface to lane_verb.c: what verbs and cancel do to a job.
 */
+CQ_PRIV void claimqLaneCheck(CqOp*, CqVerb*);
 CQ_PRIV int claimqLaneLost(CqOp*, CqVerb*, int eVerdict, CqStmt *pHead);
 CQ_PRIV void claimqLaneDecide(CqOp*, CqVerb*, CqStmt *pHead);
 CQ_PRIV void claimqLaneBind(CqOp*, CqVerb*, CqStmt*);

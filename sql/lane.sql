@@ -36,7 +36,7 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
 -- The columns of the claim table, and what else is needed to claim a job.
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms) AS available_at_ms,
+ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress,
 fencing_token, claim_id, attempts, state='active' AS active, due
 
 -- name: LANE_READY
@@ -129,6 +129,7 @@ settled_token=iif(l.claim_id IS NULL, j.lease_token, settled_token),
 settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
 last_error=iif(l.claim_id IS NULL,
   'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
+error_class=iif(l.claim_id IS NULL, NULL, error_class),
 terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
 
 -- fragment: LANE_TAKEABLE
@@ -224,14 +225,19 @@ previous_claim_id=NULL
 -- fragment: LANE_KEEP
 -- Its attempt stays with the job.
 settled_owner_id=owner_id, settled_incarnation_id=incarnation_id,
-settled_started_ms=claimed_at_ms
+settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 
 -- fragment: LANE_PAST
 -- Its attempt becomes one of claimq_past, by trigger.
 {{LANE_OVER}}, settled_at_ms=:now, settled_owner_id=NULL
 
+-- fragment: LANE_PROGRESS
+-- What the holder stores of its work; NULL: nothing new.
+progress=ifnull(:progress, progress)
+
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due)
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+  {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
@@ -250,12 +256,13 @@ UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
   state=iif(:until>:now, 'delayed', 'ready'),
   due=iif(:until>:now, :until, -1),
   available_at_ms=ifnull(:until, available_at_ms),
-  attempts=max(0, attempts-1)
+  attempts=max(0, attempts-1), {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RETRY
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry',
-  state='delayed', due=:until, last_error=:reason, available_at_ms=:until,
+  state='delayed', due=:until, last_error=:reason, error_class=:error_class,
+  available_at_ms=:until, {{LANE_PROGRESS}},
   attempt_index=attempt_index+1, retry_count=retry_count+1,
   fencing_token={{FENCE}}
 WHERE {{LANE_HELD}}
@@ -263,7 +270,8 @@ WHERE {{LANE_HELD}}
 -- name: LANE_FAIL
 -- :by is reject, or dead (a retry too many).
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by,
-  state='failed', due=NULL, last_error=:reason, terminal_at_ms=:now
+  state='failed', due=NULL, last_error=:reason, error_class=:error_class,
+  terminal_at_ms=:now, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE

@@ -363,6 +363,7 @@ CREATE TABLE {{S}}.claimq_job(
   instance_tag    TEXT,
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
+  error_class     TEXT,                 -- of it, a word of the caller's
   -- How the last claim that is over ended, other than by being displaced by
   -- another claim: complete, release, retry, dead (a retry too many), reject,
   -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
@@ -374,7 +375,9 @@ CREATE TABLE {{S}}.claimq_job(
   settled_owner_id TEXT,
   settled_incarnation_id TEXT,
   settled_started_ms INTEGER,
+  settled_expires_ms INTEGER,
   grant_id        INTEGER,              -- by which it was reclaimed last
+  progress        ANY,                  -- what the holder stored last
   result          ANY,
   payload         ANY
 ) STRICT;
@@ -411,14 +414,17 @@ CREATE TABLE {{S}}.claimq_past(
                    OR outcome='interrupted_reclaimed'
                    OR outcome='cancelled' OR outcome='revoked'),
   error          TEXT,
+  expires_at_ms  INTEGER,               -- when its lease was to end
+  error_class    TEXT,
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW {{S}}.claimq_attempt(job_id, attempt_index, owner_id,
-  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+  expires_at_ms, error_class)
 AS
 SELECT job_id, attempt_index, owner_id, incarnation_id, fencing_token,
-  started_at_ms, ended_at_ms, outcome, error
+  started_at_ms, ended_at_ms, outcome, error, expires_at_ms, error_class
 FROM claimq_past
 UNION ALL
 SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
@@ -428,7 +434,7 @@ SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
        WHEN state='completed' THEN terminal_at_ms ELSE settled_at_ms END,
   CASE WHEN owner_id IS NOT NULL THEN NULL
        WHEN state='completed' THEN 'success' ELSE 'released' END,
-  NULL
+  NULL, iif(owner_id IS NULL, settled_expires_ms, expires_at_ms), NULL
 FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
 ORDER BY 1, 2;
 
@@ -446,6 +452,7 @@ CREATE TABLE {{S}}.claimq_event(
   outcome        TEXT NOT NULL
                  CHECK(outcome='success' OR outcome='failed'
                        OR outcome='cancelled'),
+  error_class    TEXT,                  -- of a failed one
   namespace      TEXT,
   instance_tag   TEXT,
   occurred_at_ms INTEGER NOT NULL
@@ -534,7 +541,8 @@ WHEN old.owner_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
   AND (new.claim_id IS NOT NULL OR new.settled_by<>'release')
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+    expires_at_ms, error_class)
   VALUES(old.job_id, CAST(old.attempt_index AS INTEGER), old.owner_id,
     ifnull(old.incarnation_id, ''), old.fencing_token,
     ifnull(old.claimed_at_ms, 0),
@@ -548,7 +556,11 @@ BEGIN
     END,
     iif(new.claim_id IS NULL AND (new.settled_by='retry'
           OR new.settled_by='dead' OR new.settled_by='reject'
-          OR new.settled_by='reclaim_cap'), new.last_error, NULL));
+          OR new.settled_by='reclaim_cap'), new.last_error, NULL),
+    old.expires_at_ms,
+    iif(new.claim_id IS NULL AND (new.settled_by='retry'
+          OR new.settled_by='dead' OR new.settled_by='reject'),
+        new.error_class, NULL));
 END;
 
 -- A job that was released is cancelled: its row tells of that now.
@@ -558,10 +570,12 @@ WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
   AND new.settled_owner_id IS NULL
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome,
+    expires_at_ms)
   VALUES(old.job_id, old.attempt_index, old.settled_owner_id,
     ifnull(old.settled_incarnation_id, ''), old.fencing_token,
-    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released');
+    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released',
+    old.settled_expires_ms);
 END;
 
 -- The terminal transition.  A terminal state is never left.
@@ -569,9 +583,10 @@ CREATE TRIGGER {{S}}.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
 WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
-      namespace, instance_tag, occurred_at_ms)
+      error_class, namespace, instance_tag, occurred_at_ms)
   VALUES(new.job_id, new.lane_id, new.partition_key, new.flow_id,
       iif(new.state='completed', 'success', new.state),
+      iif(new.state='failed', new.error_class, NULL),
       new.namespace, new.instance_tag, new.terminal_at_ms);
 END;
 
@@ -584,9 +599,9 @@ CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
-      failed_at_ms, reason, attempts, origin)
+      failed_at_ms, reason, error_class, attempts, origin)
   VALUES('lane', new.lane_id, new.job_id, new.payload, new.created_at_ms,
-      new.terminal_at_ms, new.last_error, new.attempts,
+      new.terminal_at_ms, new.last_error, new.error_class, new.attempts,
       '{"capabilities":'||new.required_capabilities||','||substr(
         claimq_origin('priority', new.priority, 'source_key', new.source_key,
           'max_attempts', new.max_attempts, 'backoff_ms', new.backoff_ms,
