@@ -43,6 +43,13 @@ typedef enum CqGrantOpt {
   CQ_GRANT_ROUTE, CQ_GRANT_ADMISSION, CQ_GRANT_NOW, CQ_GRANT_N
 } CqGrantOpt;
 
+/* Options of claimq_change(). */
+typedef enum CqChangeOpt {
+  CQ_CHANGE_LANE, CQ_CHANGE_PRIORITY, CQ_CHANGE_CAPS, CQ_CHANGE_PAYLOAD,
+  CQ_CHANGE_AT, CQ_CHANGE_DELAY, CQ_CHANGE_ATTEMPTS, CQ_CHANGE_RECLAIMS,
+  CQ_CHANGE_PARTITION, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST, CQ_CHANGE_N
+} CqChangeOpt;
+
 /* Options of the verbs. */
 #define CQ_LANE_RESULT   0
 #define CQ_LANE_PROGRESS 1
@@ -61,6 +68,9 @@ CQ_PRIV int claimqLaneCapsCheck(CqOp*, const char *zName, CqText json);
 /* Check and take apart argument "capabilities".  The caller frees pCaps->a
 ** with sqlite3_free(), also after an error. */
 CQ_PRIV void claimqLaneCaps(CqOp*, CqText json, CqCaps*);
+/* The same, and the one way to write that set, which stays as long as
+** pCaps->a. */
+CQ_PRIV CqText claimqLaneCapsText(CqOp*, CqText json, CqCaps*);
 
 /* What cancel, grant and reclaim must know of a job. */
 typedef struct CqLaneState CqLaneState;
@@ -96,6 +106,11 @@ CQ_PRIV int claimqLaneRowOf(CqOp*, CqClaim*, CqStmt *pJob, CqCell *a, i64 iJob);
 CQ_PRIV void claimqLanePutCheck(CqOp*, CqPut*);
 CQ_PRIV void claimqLanePutWrite(CqOp*, CqPut*);
 CQ_PRIV void claimqLanePutDone(CqPut*);
+
+/**************************************************************************
+** Interface to lane_change.c: changing a job that waits.
+*/
+CQ_PRIV void claimqLaneChange(CqOp*, CqCall*);
 
 /**************************************************************************
 ** Interface to lane_verb.c: what verbs and cancel do to a job.

@@ -26,6 +26,25 @@ struct CqGrant {
   i64 iGrant;                     /* OUT */
 };
 
+/*
+** Raise bad_argument unless the lane of the grant is the job's: the two were
+** mixed up.
+*/
+static void cqGrantLane(CqOp *p, const CqGrant *pG){
+  CqText lane = pG->aOpt[CQ_GRANT_LANE].t;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_OF);
+  claimqBindInt(p, &s, CQ_LANE_OF_job, pG->aArg[CQ_GRANT_JOB].i);
+  if( claimqStep(p, &s) ){
+    CqText own = claimqColText(p, &s, CQ_COL_LANE_OF_lane_id);
+    if( !claimqTextEq(own, lane) ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "lane_id is '%.*s', but job %lld is in "
+          "lane '%.*s'", claimqShown(lane), lane.z, pG->aArg[CQ_GRANT_JOB].i,
+          claimqShown(own), own.z);
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
 static void cqGrantLoad(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
@@ -39,6 +58,7 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
         "job %lld is held by a live claim: wait for its end, or revoke it",
         iJob);
   }
+  if( pG->aOpt[CQ_GRANT_LANE].bGiven ) cqGrantLane(p, pG);
   pTask->eNeed = CQ_NEED_ONE;
 }
 

@@ -292,6 +292,32 @@ SELECT terminal_at_ms IS NOT NULL AS terminal, state='active' AS active,
   {{LANE_LIVE}} AS live, reclaim_count, max_reclaims
 FROM {{S}}.claimq_job WHERE job_id=:job
 
+-- name: LANE_OF
+SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_CHANGE_KEY
+-- Another job of lane :lane that has the source key of this one.
+SELECT o.job_id AS job_id
+FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_job AS o
+  INDEXED BY claimq_job_by_key
+WHERE j.job_id=:job AND o.lane_id=:lane AND o.source_key=j.source_key
+  AND o.terminal_at_ms IS NULL AND o.job_id<>:job
+
+-- name: LANE_CHANGE
+-- What is NULL stays.  A job whose claim has expired stays active, where it is.
+UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
+  partition_key=ifnull(:partition_key, partition_key),
+  required_capabilities=ifnull(:capabilities, required_capabilities),
+  priority=ifnull(:priority, priority), payload=ifnull(:payload, payload),
+  max_attempts=ifnull(:max_attempts, max_attempts),
+  max_reclaims=ifnull(:max_reclaims, max_reclaims),
+  available_at_ms=ifnull(:available, available_at_ms),
+  state=CASE WHEN state='active' OR :available IS NULL THEN state
+             WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
+  due=CASE WHEN state='active' OR :available IS NULL THEN due
+           WHEN :available>:now THEN :available ELSE -1 END
+WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
+
 -- name: LANE_CANCEL
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
   state='cancelled', due=NULL, terminal_at_ms=:now
@@ -304,11 +330,12 @@ WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
 INSERT INTO {{S}}.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
   incarnation_id, lane_id, capability_hash, worker_capabilities,
   route_snapshot_json, admission_summary)
-SELECT job_id, :owner, :now, :expires, :incarnation, ifnull(:lane_id, lane_id),
+SELECT job_id, :owner, :now, :expires, :incarnation, lane_id,
   :capability_hash, :worker_capabilities, :route_snapshot_json,
   :admission_summary
 FROM {{S}}.claimq_job
 WHERE job_id=:job AND state='active' AND NOT ({{LANE_LIVE}})
+  AND lane_id=ifnull(:lane_id, lane_id)
 
 -- name: LANE_GRANT_NEWEST
 SELECT grant_id, owner_id, expires_at_ms

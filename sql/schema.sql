@@ -326,10 +326,7 @@ CREATE TABLE {{S}}.claimq_job(
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
-  state           TEXT NOT NULL DEFAULT 'ready'
-                  CHECK(state='active' OR state='completed' OR state='ready'
-                        OR state='delayed' OR state='failed'
-                        OR state='cancelled'),
+  state           TEXT NOT NULL DEFAULT 'ready', -- see the constraint below
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
   created_at_ms   INTEGER NOT NULL DEFAULT
@@ -379,7 +376,16 @@ CREATE TABLE {{S}}.claimq_job(
   grant_id        INTEGER,              -- by which it was reclaimed last
   progress        ANY,                  -- what the holder stored last
   result          ANY,
-  payload         ANY
+  payload         ANY,
+  -- The states, and what goes with them: these columns only change together.
+  -- (A trigger that saw to it would cost each claim and each complete more.)
+  CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
+  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    WHEN state='active' THEN terminal_at_ms IS NULL
+      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+      AND (state='completed' OR state='failed' OR state='cancelled') END)
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -496,10 +502,6 @@ END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
 BEGIN
-  INSERT INTO claimq_capset(lane_id, partition_key, required)
-    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
-    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
-    ON CONFLICT DO NOTHING;
   UPDATE claimq_job SET
     available_at_ms=ifnull(available_at_ms, created_at_ms),
     state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
@@ -510,8 +512,22 @@ BEGIN
       WHEN 'delayed' THEN max(0, ifnull(available_at_ms, created_at_ms))
       WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
                              NULL)
-      END),
-    cap_id=ifnull((
+      END)
+  WHERE job_id=new.job_id;
+  INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
+  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0);
+END;
+
+-- The set of a job: a new one if the lane does not know it.
+CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
+BEGIN
+  INSERT INTO claimq_capset(lane_id, partition_key, required)
+    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
+    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
+    ON CONFLICT DO NOTHING;
+  UPDATE claimq_job SET cap_id=ifnull((
       SELECT s.cap_id FROM claimq_capset AS s
       WHERE s.lane_id=claimq_job.lane_id
         AND s.partition_key=claimq_job.partition_key
@@ -519,13 +535,43 @@ BEGIN
   WHERE job_id=new.job_id;
 END;
 
+-- claimq_change(), or a plain UPDATE: a job moves to another lane or partition,
+-- or requires something else.
+CREATE TRIGGER {{S}}.claimq_job_place
+AFTER UPDATE OF lane_id, partition_key, required_capabilities ON claimq_job
+WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
+  OR new.required_capabilities<>old.required_capabilities
+BEGIN
+  INSERT INTO claimq_job_set VALUES(new.job_id);
+END;
+
 -- A plain UPDATE of available_at_ms moves a job that waits.
 CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
-WHEN new.state='delayed' AND new.due>=0 AND new.due IS old.due
+WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
 BEGIN
   UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
   WHERE job_id=new.job_id;
+END;
+
+-- A plain UPDATE of reclaim: an expired job that waited for a grant is there
+-- for everybody, or the other way round.
+CREATE TRIGGER {{S}}.claimq_job_reclaim AFTER UPDATE OF reclaim ON claimq_job
+WHEN new.state='active' AND new.reclaim<>old.reclaim
+BEGIN
+  UPDATE claimq_job
+  SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
+  WHERE job_id=new.job_id;
+END;
+
+-- Which set a job has follows from the job.
+CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
+WHEN new.cap_id IS NOT ifnull((
+    SELECT s.cap_id FROM claimq_capset AS s
+    WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
+      AND s.required=new.required_capabilities), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities');
 END;
 
 -- Each of the triggers below names a column that is written when it has
