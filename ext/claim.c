@@ -26,6 +26,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   pC->ids.n = 0;
   if( pC->bTime ) claimqNow(p);
   if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
+  pTask->bNoKeep = pC->pRows->nRow==0;    /* It may still write: upkeep */
 }
 
 static void cqClaimApply(CqOp *p, CqTask *pTask){
