@@ -464,6 +464,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6
+#define CQ_CLAIM_PREVIOUS    7
 #define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];

@@ -52,12 +52,13 @@ static const CqArgDef cqLaneArg[] = {
   { CQ_ARG(INT, "partition"), .iMin = CQ_I64_MIN, .mFlag = CQ_A_LOOK,
     .bDefault = 1, .zDoc = "only jobs with this partition_key" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqReclaimArg[] = {
   [CQ_RECLAIM_JOB] =
   { CQ_ARG(INT, "job"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
-    .zDoc = "the job that a grant allows to reclaim" },
+    .eRole = CQ_ROLE_SCOPE, .zDoc = "the job that a grant allows to reclaim" },
   CQ_ARG_OWNER,
   CQ_ARG_TTL,
   CQ_ARG_INCARNATION,
@@ -66,6 +67,7 @@ static const CqArgDef cqReclaimArg[] = {
     .zDoc = "fail a job that was reclaimed so often; the job's own if not "
             "given" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const char *const *cqReclaimWords(void){
@@ -120,6 +122,7 @@ static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
   [CQ_SUBMIT_TAG] =
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
+  [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqGrantArg[] = {
@@ -148,6 +151,7 @@ static const CqArgDef cqGrantOpt[CQ_GRANT_N] = {
   [CQ_GRANT_ADMISSION] =
   { CQ_ARG(TEXT, "admission_summary"), .zDoc = "only kept" },
   [CQ_GRANT_NOW] = CQ_ARG_NOW,
+  [CQ_GRANT_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqChangeArg[] = {
@@ -259,12 +263,14 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
       .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
-      .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt },
+      .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt,
+      .xRows = claimqLaneRows },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
       .zCols = "outcome:t " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
-      .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp },
+      .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp,
+      .xRows = claimqReclaimRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_submit", .zDoc = "add a job to a lane",

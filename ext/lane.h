@@ -31,7 +31,7 @@ typedef enum CqSubmitOpt {
   CQ_SUBMIT_DELAY, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF, CQ_SUBMIT_FACTOR,
   CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS, CQ_SUBMIT_RECLAIM,
   CQ_SUBMIT_PARTITION, CQ_SUBMIT_FLOW, CQ_SUBMIT_NAMESPACE, CQ_SUBMIT_TAG,
-  CQ_SUBMIT_NOW, CQ_SUBMIT_N
+  CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N
 } CqSubmitOpt;
 
 /* Arguments and options of claimq_grant(). */
@@ -40,7 +40,8 @@ typedef enum CqSubmitOpt {
 #define CQ_GRANT_TTL   2
 typedef enum CqGrantOpt {
   CQ_GRANT_INCARNATION, CQ_GRANT_LANE, CQ_GRANT_HASH, CQ_GRANT_CAPS,
-  CQ_GRANT_ROUTE, CQ_GRANT_ADMISSION, CQ_GRANT_NOW, CQ_GRANT_N
+  CQ_GRANT_ROUTE, CQ_GRANT_ADMISSION, CQ_GRANT_NOW, CQ_GRANT_REQUEST,
+  CQ_GRANT_N
 } CqGrantOpt;
 
 /* Options of claimq_change(). */
@@ -91,6 +92,7 @@ CQ_PRIV void claimqLaneTidy(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneDone(CqClaim*);
 CQ_PRIV i64 claimqLaneNextAt(CqOp*, CqClaim*);
+CQ_PRIV void claimqLaneRows(CqOp*, CqClaim*, CqText claimId);
 CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq_judge() */
 /* Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and
 ** write from a[0] on the job's columns, as they will be once it is claimed, and
@@ -99,6 +101,9 @@ CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq_judge() */
 CQ_PRIV int claimqLaneRow(CqOp*, CqClaim*, const CqStmt *pJob, CqCell *a);
 /* The same for job iJob.  pJob is LANE_JOB, and is left ready for the next. */
 CQ_PRIV int claimqLaneRowOf(CqOp*, CqClaim*, CqStmt *pJob, CqCell *a, i64 iJob);
+/* Add a row with the job of a claim that was made before, if it still holds:
+** the job's columns from iCol on.  Returns the row, 0 if it does not hold. */
+CQ_PRIV CqCell *claimqLaneKept(CqOp*, CqClaim*, CqText claimId, int iCol);
 
 /**************************************************************************
 ** Interface to lane_submit.c: new jobs.
@@ -127,5 +132,6 @@ CQ_PRIV const char *claimqLaneCancel(CqOp*, const CqVal *pKey, int bForce);
 CQ_PRIV void claimqLaneGrant(CqOp*, CqCall*);
 CQ_PRIV void claimqReclaimNext(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
+CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
 
 #endif /* CLAIMQ_LANE_H */

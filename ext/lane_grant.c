@@ -84,6 +84,10 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
   pG->iGrant = sqlite3_last_insert_rowid(p->db);
 }
 
+static void cqGrantAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(0), ((CqGrant*)pTask)->iGrant);
+}
+
 /*
 ** Raise bad_argument unless the text, if there is one, is one JSON value.
 */
@@ -104,6 +108,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   memset(&g, 0, sizeof(g));
   g.task.xLoad = cqGrantLoad;
   g.task.xApply = cqGrantApply;
+  g.task.xAnswer = cqGrantAnswer;
   g.task.zWhat = "claimq_grant()";
   g.aArg = pCall->aArg;
   g.aOpt = aOpt;
@@ -111,6 +116,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
     claimqLaneCapsCheck(p, "worker_capabilities", aOpt[CQ_GRANT_CAPS].t);
   }
   cqGrantJson(p, "route_snapshot_json", aOpt[CQ_GRANT_ROUTE].t);
+  if( p->pReq ) p->pReq->owner = pCall->aArg[CQ_GRANT_OWNER].t;
   claimqRun(p, &g.task);
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, g.iGrant);
 }
@@ -186,6 +192,14 @@ CQ_PRIV void claimqReclaimNext(CqOp *p, CqClaim *pC){
     claimqLaneRowOf(p, pC, &job, &a[1], iJob);
     claimqStmtDone(p, &job);
   }
+}
+
+/*
+** The answer to a repeated request, if that claimed the job.
+*/
+CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqCell *a = claimqLaneKept(p, pC, claimId, 1);
+  if( a ) claimqCellText(p, pC->pRows, &a[0], claimqStr("claimed"));
 }
 
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){

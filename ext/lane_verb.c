@@ -162,6 +162,10 @@ static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
+static void cqLaneCancelAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(((CqLaneCancel*)pTask)->zResult), 0);
+}
+
 /*
 ** Returns the word for the caller; of no meaning if op has an error.
 */
@@ -170,6 +174,7 @@ CQ_PRIV const char *claimqLaneCancel(CqOp *p, const CqVal *pKey, int bForce){
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqLaneCancelLoad;
   e.task.xApply = cqLaneCancelApply;
+  e.task.xAnswer = cqLaneCancelAnswer;
   e.task.zWhat = "claimq_cancel()";
   e.iJob = pKey->i;
   e.bForce = bForce;

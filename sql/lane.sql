@@ -32,11 +32,15 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
     max_reclaims))
 
--- fragment: LANE_ROW
--- The columns of the claim table, and what else is needed to claim a job.
+-- fragment: LANE_COLS
+-- The columns of the claim table.
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress,
+ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress
+
+-- fragment: LANE_ROW
+-- The same, and what else is needed to claim a job.
+{{LANE_COLS}},
 fencing_token, claim_id, attempts, state='active' AS active, due
 
 -- name: LANE_READY
@@ -81,6 +85,12 @@ ORDER BY {{LANE_INDEX_ORDER}}
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.
 SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_KEPT
+-- A job as the claim that holds it got it.
+SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
+  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
 -- Stamping them.  A list :ids brings the leases, as claimqLeaseMake() derived
