@@ -122,6 +122,7 @@ static const CqArgDef cqQueueArg[] = {
 static const CqArgDef cqQueueOpt[] = {
   { CQ_ARG(INT, "degrade"), .iDefault = 1, .iMax = 1,
     .zDoc = "1: a partition that failed gets smaller batches" },
+  CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };
 
@@ -913,7 +914,9 @@ static i64 cqOutboxBury(
   if( p->rc==SQLITE_OK && n!=iLast-iAfter ){
     i64 nPresent = 0;
     s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_PRESENT, iAfter, iLast);
-    if( claimqStep(p, &s) ) nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    if( claimqStep(p, &s) ){
+      nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    }
     claimqStmtDone(p, &s);
     if( n!=nPresent ) claimqStale(p, &pV->task);
   }
