@@ -436,6 +436,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
+  u8 bNoKeep;                     /* By xLoad: there is none worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -463,6 +464,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6
+#define CQ_CLAIM_PREVIOUS    7
 #define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];
