@@ -77,8 +77,6 @@ struct CqOp {
   u8 bFilter;                     /* Called from xFilter of a claim table */
   u8 bOwnTxn;                     /* The transaction is the operation's own */
   u8 bWrote;                      /* A task has written something */
-  u8 bSettings;                   /* mSettings was read */
-  u8 mSettings;                   /* CQ_SET_*: the database's settings */
   struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
@@ -313,6 +311,8 @@ struct CqConn {
   u8 bOwned;                      /* A virtual table will empty the cache */
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
+  u8 bSettings;                   /* mSettings is what the database has */
+  u8 mSettings;                   /* CQ_SET_*, as last read */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
@@ -371,7 +371,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
-CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);

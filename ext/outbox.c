@@ -913,7 +913,9 @@ static i64 cqOutboxBury(
   if( p->rc==SQLITE_OK && n!=iLast-iAfter ){
     i64 nPresent = 0;
     s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_PRESENT, iAfter, iLast);
-    if( claimqStep(p, &s) ) nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    if( claimqStep(p, &s) ){
+      nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
+    }
     claimqStmtDone(p, &s);
     if( n!=nPresent ) claimqStale(p, &pV->task);
   }

@@ -119,20 +119,24 @@ CQ_PRIV void claimqLockFirst(CqOp *p){
 }
 
 /*
-** The settings of the database: read by every operation that wants to know, at
-** most once, so that a changed one binds every connection at its next call.
+** The settings of the database.  A changed one binds every connection at its
+** next call, and yet they need not be read by each: claimq_init() changes the
+** schema along with them, so that SQLite prepares all statements anew.  Whoever
+** uses a statement that was, or prepares one, forgets what the cache has (see
+** stmt.c); an operation that must be sure asks again after it has read.
 */
 CQ_PRIV int claimqSettings(CqOp *p){
+  CqConn *pConn = p->pConn;
   CqStmt s;
-  if( p->rc || p->bSettings ) return p->mSettings;
+  if( p->rc || pConn->bSettings ) return pConn->mSettings;
   claimqLockFirst(p);
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
-    p->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
-    p->bSettings = 1;
+    pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
+    pConn->bSettings = 1;
   }
   claimqStmtDone(p, &s);
-  return p->mSettings;
+  return pConn->mSettings;
 }
 
 /*
@@ -186,6 +190,7 @@ static void cqSchemaProve(CqOp *p){
   for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
     const char *zSql = claimqSql[i].zSql;
     if( strchr(zSql, '%')                    /* A template */
+     || i==CQ_SQL_SCHEMA_BUMPED              /* Of a view that is not there */
      || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
      || i==CQ_SQL_IDS_DECLARE
     ){
@@ -410,6 +415,9 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
     CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
     claimqBindInt(p, &s, CQ_META_SET_settings, pI->mNew);
     claimqExec(p, &s);
+    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMP].zSql);
+    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMPED].zSql);
+    p->pConn->bSettings = 0;
   }
   cqSchemaProve(p);
   claimqTxnUnguard(p, pTask, &guard);

@@ -184,7 +184,8 @@ static int cqWaitBegin(CqOp *p, CqWait *pWait){
   int bTold = cqWaitAim(p);
   if( p->rc ) return 0;
   if( claimqWatchSleep(p->pConn->pWatch, 0, 1) & CQ_WOKE_TOLD ) bTold = 1;
-  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->db), bTold);
+  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->db),
+                 bTold);
   if( pWait->eSeen==CQ_SEEN_COMMIT ) pWait->eSeen = CQ_SEEN_SAME;
   return bTold && cqWaitLook(p, pWait, 0);
 }
@@ -291,7 +292,7 @@ static const CqArgDef cqWaitArg[] = {
   { CQ_ARG(TEXT, "discipline"),
     .zDoc = "what is waited for, or 'event'; any commit if not given" },
   { CQ_ARG(ANY, "scope"),
-    .zDoc = "as the first argument of the claim table; of 'event' the last id" },
+    .zDoc = "what the claim table has first; of 'event' the last id known" },
 };
 
 /*
@@ -319,7 +320,8 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
   if( pCall->nVal==1 ){
     wait.xLook = cqWaitAny;
   }else if( discipline.z==0 ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "discipline is required and may not be NULL");
+    claimqFail(p, CQ_BAD_ARGUMENT,
+               "discipline is required and may not be NULL");
   }else if( claimqTextEq(discipline, claimqStr("event")) ){
     cqWaitEventArg(p, &wait, pCall);
   }else{

@@ -212,7 +212,8 @@ proc upward {files} {
   return $out
 }
 
-# A discipline knows no other: what they share is in lease.c and below.
+# A discipline knows no other: what they share is in lease.c and below.  Files
+# of one discipline are named alike: lane.c, lane_claim.c.
 proc sideways {files} {
   set middle [lsearch -exact $::LAYERS {}]
   set all {}
@@ -225,12 +226,16 @@ proc sideways {files} {
   set out {}
   foreach file $all {
     foreach name [undefined [object_of $file]] {
-      if {[info exists home($name)]} {
+      if {[info exists home($name)]
+          && [discipline_of $home($name)] ne [discipline_of $file]} {
         lappend out "$file uses $name of $home($name)"
       }
     }
   }
   return $out
+}
+proc discipline_of {file} {
+  return [lindex [split [file rootname [file tail $file]] _] 0]
 }
 
 #--------------------------------------------------------------------------

@@ -147,7 +147,8 @@ source [file join [file dirname [info script]] files.tcl]
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
 # TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)(?:\s+like\s+(\S+))?\s*$}
+  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)}
+  append marker {(?:\s+like\s+(\S+))?\s*$}
   lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
