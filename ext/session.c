@@ -205,12 +205,11 @@ static void cqStreamsDue(CqOp *p, CqStreams *pS){
 
 /*
 ** Open the streams of a session; of all sessions if session.z==0.  What is met
-** on the way is added to the two lists, unless these are 0.  bAsk: read the
-** settings of the database with the first row, if nobody has read them yet.
-** The caller closes, also after errors.
+** on the way is added to the two lists, unless these are 0.  The caller closes,
+** also after errors.
 */
 static void cqStreamsOpen(
-  CqOp *p, CqStreams *pS, CqText session, CqIds *pPassed, CqIds *pDue, int bAsk
+  CqOp *p, CqStreams *pS, CqText session, CqIds *pPassed, CqIds *pDue
 ){
   int bAny = session.z==0;
   int bRow, bWaited = bAny;
@@ -219,18 +218,10 @@ static void cqStreamsOpen(
   pS->pDue = pDue;
   pS->ready = claimqStmt(p, bAny ? CQ_SQL_SESSION_ANY_READY
                                  : CQ_SQL_SESSION_READY);
-  bAsk = bAsk && !bAny && !p->bSettings;
-  if( !bAny ){
-    claimqBindText(p, &pS->ready, CQ_SESSION_READY_session, session);
-    claimqBindInt(p, &pS->ready, CQ_SESSION_READY_ask, bAsk);
-  }
+  if( !bAny ) claimqBindText(p, &pS->ready, CQ_SESSION_READY_session, session);
   claimqBindCommonInt(p, &pS->ready, CQ_P_now, claimqNow(p));
   bRow = claimqStep(p, &pS->ready);
   if( bRow ) bWaited = claimqColInt(&pS->ready, CQ_S(waited))!=0;
-  if( bRow && bAsk ){
-    p->mSettings = (u8)claimqColInt(&pS->ready, CQ_S(settings));
-    p->bSettings = 1;
-  }
   cqStreamsReady(p, pS, bRow);
   if( bWaited ){
     pS->due = claimqStmt(p, bAny ? CQ_SQL_SESSION_ANY_DUE
@@ -530,7 +521,7 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
   const CqBatch *pB;
   CqStreams s;
   cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
-                bWrites ? &pOwn->due : 0, 0);
+                bWrites ? &pOwn->due : 0);
   while( (pB = cqStreamsHead(p, &s))!=0 ){
     if( pB->eWhy==CQ_WHY_CLAIMABLE
      && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
@@ -596,7 +587,7 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
   }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
-                bList ? &pOwn->due : 0, pOwn->bSerial<0);
+                bList ? &pOwn->due : 0);
   if( !pOwn->bAny && (s.bReady || s.bDue) ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
     if( pOwn->bLease ) bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept);

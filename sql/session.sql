@@ -28,13 +28,10 @@ AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
 -- are not claimable come without their payload, which may be long.  waited: is
 -- there a row that waited and has become due?  (Such rows stand behind the
 -- ready ones in the same range: if it is empty, there is nothing at all.)
--- settings: those of the database, if :ask.
 SELECT enqueue_seq, batch_id, NULL AS session_id, {{SESSION_ROW_A}},
   iif({{SESSION_NOW}}, payload, NULL) AS payload, {{SESSION_ROW_B}}, EXISTS(
     SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-    WHERE session_id=:session AND due BETWEEN 0 AND :now) AS waited,
-  iif(:ask, (SELECT value FROM {{S}}.claimq_meta WHERE name='settings'), 0)
-    AS settings
+    WHERE session_id=:session AND due BETWEEN 0 AND :now) AS waited
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
 WHERE session_id=:session AND due<=:now
 ORDER BY due, enqueue_seq
