@@ -65,9 +65,40 @@ SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
   {{SESSION_ROW_B}}
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
+-- name: SESSION_BUSY
+-- For serial claims: does a live claim hold a row of the session?  Which is the
+-- first that was claimed before and waits?
+SELECT max(claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now) AS busy,
+  min(iif(fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now,
+          enqueue_seq, NULL)) AS kept
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=:session
+
+-- fragment: SESSION_HEAD
+-- A column of the claim's first row.
+(SELECT $1 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head AND claim_id=:claim)
+
+-- name: SESSION_ROWS
+-- The rows of a claim, in order.  Up to fencing_token these are the columns of
+-- the claim table.
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
+  enqueued_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms,
+  fencing_token, claim_id, lease_token, owner_id, incarnation_id,
+  claimed_at_ms, expires_at_ms, attempts, claim_size
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id={{SESSION_HEAD session_id}}
+  AND due IN (-1, max(0, ifnull({{SESSION_HEAD expires_at_ms}}, 0)))
+  AND enqueue_seq BETWEEN :head AND {{SESSION_HEAD claim_last}}
+  AND claim_id=:claim AND lease_token={{SESSION_HEAD lease_token}}
+ORDER BY enqueue_seq
+
 -- fragment: SESSION_HAD_AT
-max(ifnull(available_at_ms, enqueued_at_ms),
-    iif(claim_id IS NULL, 0, ifnull(expires_at_ms, 0)))
+-- When a row that is not claimable will be.  To a serial claim it also matters
+-- when the row ceases to be held.
+iif(:serial AND claim_id IS NOT NULL AND ifnull(expires_at_ms, 0)>:now,
+    expires_at_ms,
+    max(ifnull(available_at_ms, enqueued_at_ms),
+        iif(claim_id IS NULL, 0, ifnull(expires_at_ms, 0))))
 
 -- name: SESSION_LATER
 -- When will a row of the session be claimable that is not now?
@@ -92,7 +123,8 @@ FROM (
 
 -- fragment: SESSION_STAMP_SET
 -- The rows stay where they are in the indexes.
-{{STAMP}}, claim_size=:size, claim_last=:last, fencing_token={{FENCE}},
+{{STAMP}}, claim_size=:size, claim_last=:last, claim_serial=:serial,
+fencing_token={{FENCE}},
 attempts=attempts+(attempts<9223372036854775807)
 
 -- fragment: SESSION_MOVE_SET
@@ -207,6 +239,7 @@ AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
 SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
+  claim_serial,
   max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 
@@ -223,9 +256,10 @@ DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}} AND {{NOW}} IS NOT NULL
 DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
 
 -- name: SESSION_RENEW_FAST
--- Of a row that need not be moved.
+-- Of a row that need not be moved, and of a lease that needs no free slot.
 UPDATE {{S}}.claimq_batch SET expires_at_ms=:until
 WHERE {{SESSION_ONE}} AND due<0 AND {{NOW}} IS NOT NULL
+  AND (claim_serial IS NULL OR expires_at_ms>:now)
 
 -- fragment: SESSION_RENEW_SET
 expires_at_ms=:until, due=iif(due<0, due, :until)
@@ -239,7 +273,7 @@ WHERE {{SESSION_SEVERAL}}
 
 -- fragment: SESSION_BACK_SET
 -- No claim holds the row; it is due at :until, or at once.
-{{CLAIM_NONE}}, claim_size=NULL, claim_last=NULL,
+{{CLAIM_NONE}}, claim_size=NULL, claim_last=NULL, claim_serial=NULL,
 available_at_ms=ifnull(:until, available_at_ms), due=ifnull(:until, -1)
 
 -- fragment: SESSION_RELEASE_SET
