@@ -676,6 +676,9 @@ struct CqDiscipline {
   void (*xPutWrite)(CqOp*, CqPut*);       /* Write it: one statement */
   void (*xPutDone)(CqPut*);               /* May be 0 */
 
+  /* claimq_stats: the statements for all scopes and for one. */
+  int aStats[2];
+
   /* claimq_vacuum(): rows that go by their keys, and others. */
   const CqVacuumDef *aVacuum;
   int nVacuum;
@@ -813,8 +816,9 @@ CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 */
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 
-/* help.c: the table claimq_help. */
+/* help.c: the table claimq_help; see.c: claimq_stats and its sisters. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable);
 
 /**************************************************************************
 ** Interface to vtab/replay.c: one claim per statement.

@@ -341,6 +341,7 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
   };
   static const CqDiscipline contest = {
     .zName = "contest", .zPrefix = "qsc",
+    .aStats = {CQ_SQL_CONTEST_STATS, CQ_SQL_CONTEST_STATS_OF},
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_CONTEST_HOLD,

@@ -299,6 +299,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
   };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
+    .aStats = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF},
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqLaneOpt, .nOpt = CQ_ARRAYSIZE(cqLaneOpt),

@@ -476,6 +476,7 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
   };
   static const CqDiscipline letter = {
     .zName = "dead_letter", .zPrefix = "qdc",
+    .aStats = {CQ_SQL_LETTER_STATS, CQ_SQL_LETTER_STATS_OF},
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_LETTER_HOLD,

@@ -1029,6 +1029,7 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
   };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",
+    .aStats = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF},
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqOutboxOpt, .nOpt = CQ_ARRAYSIZE(cqOutboxOpt),

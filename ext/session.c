@@ -1118,6 +1118,7 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
   };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
+    .aStats = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF},
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),

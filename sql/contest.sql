@@ -62,3 +62,27 @@ SELECT token FROM {{S}}.claimq_fence WHERE resource=:resource
 -- name: FENCE_RAISE
 INSERT INTO {{S}}.claimq_fence(resource, token) VALUES(:resource, :seen)
 ON CONFLICT(resource) DO UPDATE SET token=max(token, excluded.token)
+
+--------------------------------------------------------------------------
+-- claimq_stats
+
+-- fragment: CONTEST_FROM
+-- Of a subject that is kept back.
+iif(claim_id IS NULL, expires_at_ms, 0)
+
+-- fragment: CONTEST_STATS_ROWS
+SELECT subject_kind||'/'||subject_label AS scope,
+  {{STATS_STATE STATS_CLAIMED CONTEST_FROM}}
+FROM {{S}}.claimq_holder
+
+-- name: CONTEST_STATS like STATS
+SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{CONTEST_STATS_ROWS}})
+GROUP BY scope ORDER BY scope
+
+-- name: CONTEST_STATS_OF like STATS
+-- The number in front of the slash is what CAST finds.
+SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{CONTEST_STATS_ROWS}} WHERE subject_kind=CAST(:scope AS INTEGER)
+    AND subject_label=substr(:scope, instr(:scope, '/')+1))
+WHERE scope=:scope GROUP BY scope

@@ -409,3 +409,30 @@ ORDER BY event_id LIMIT :limit
 -- name: LANE_OLD_EVENTS_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_event
 WHERE event_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+--------------------------------------------------------------------------
+-- claimq_stats.  Active jobs that wait for a grant stand in no index, so all
+-- jobs are read, also for one lane.
+
+-- fragment: LANE_FROM
+ifnull(available_at_ms, created_at_ms)
+
+-- fragment: LANE_TAKEN
+state='active'
+
+-- fragment: LANE_STATS_ROWS
+SELECT lane_id AS scope, iif(terminal_at_ms IS NULL, w, {{STATS_OVER}}) AS w,
+  n, d, since, at
+FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
+      FROM {{S}}.claimq_job NOT INDEXED)
+
+-- name: LANE_STATS like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+GROUP BY scope ORDER BY scope
+
+-- name: LANE_STATS_OF like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} WHERE lane_id=:scope
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+GROUP BY scope

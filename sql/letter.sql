@@ -194,3 +194,26 @@ LIMIT :limit
 -- name: LETTER_VACUUM_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_letter
 WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+--------------------------------------------------------------------------
+-- claimq_stats: open letters of all sources.
+
+-- fragment: LETTER_FROM
+ifnull(available_at_ms, failed_at_ms)
+
+-- fragment: LETTER_STATS_ROWS
+SELECT scope, w, n, status='pending' AS d, since, at
+FROM (SELECT *, {{STATS_STATE STATS_CLAIMED LETTER_FROM}}
+      FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+      WHERE due IS NOT NULL
+
+-- name: LETTER_STATS like STATS
+SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LETTER_STATS_ROWS}}))
+GROUP BY scope ORDER BY scope
+
+-- name: LETTER_STATS_OF like STATS
+SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LETTER_STATS_ROWS}} AND source IN ('session','lane','outbox')
+    AND scope=:scope))
+GROUP BY scope

@@ -170,3 +170,35 @@ WHERE queue_name=:queue AND partition=:partition AND seq>:after AND seq<=:last
 
 -- name: VACUUM_CURSOR
 UPDATE {{S}}.claimq_partition SET vacuumed_seq=:seq WHERE partition_id=:head
+
+--------------------------------------------------------------------------
+-- claimq_stats: messages that wait, by the state of their partition.
+
+-- fragment: OUTBOX_FROM
+available_at_ms
+
+-- fragment: OUTBOX_STATS_ROWS
+SELECT queue_name AS scope, w, (
+    SELECT count(*) FROM {{S}}.claimq_message AS m
+      INDEXED BY claimq_message_by_seq
+    WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+      AND m.seq>p.processed_seq) AS n, d,
+  max(since, ifnull(waiting_since_ms, 0)) AS since, at
+FROM (SELECT *, {{STATS_STATE STATS_CLAIMED OUTBOX_FROM}}
+      FROM {{S}}.claimq_partition) AS p
+
+-- fragment: OUTBOX_LETTERS
+SELECT substr(scope, 1, instr(scope, '/')-1), w, n, d, since, at
+FROM ({{STATS_LETTERS outbox}}
+
+-- name: OUTBOX_STATS like STATS
+SELECT 'outbox' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{OUTBOX_STATS_ROWS}} UNION ALL {{OUTBOX_LETTERS}}))
+GROUP BY scope ORDER BY scope
+
+-- name: OUTBOX_STATS_OF like STATS
+-- A slash is followed by 0 in the order of characters.
+SELECT 'outbox' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{OUTBOX_STATS_ROWS}} WHERE queue_name=:scope
+  UNION ALL {{OUTBOX_LETTERS}} AND scope>:scope||'/' AND scope<:scope||'0'))
+GROUP BY scope

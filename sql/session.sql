@@ -324,3 +324,24 @@ ORDER BY enqueue_seq
 NULL, attempts, claimq_origin('source_key', source_key,
   'work_class', work_class, 'delivery_policy', delivery_policy,
   'slot_policy', slot_policy, 'merge_key', merge_key)
+
+--------------------------------------------------------------------------
+-- claimq_stats
+
+-- fragment: SESSION_FROM
+ifnull(available_at_ms, enqueued_at_ms)
+
+-- fragment: SESSION_STATS_ROWS
+SELECT session_id AS scope, {{STATS_STATE STATS_CLAIMED SESSION_FROM}}
+FROM {{S}}.claimq_batch
+
+-- name: SESSION_STATS like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} UNION ALL {{STATS_LETTERS session}})
+GROUP BY scope ORDER BY scope
+
+-- name: SESSION_STATS_OF like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} WHERE session_id=:scope
+  UNION ALL {{STATS_LETTERS session}} AND scope=:scope)
+GROUP BY scope
