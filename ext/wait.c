@@ -370,6 +370,7 @@ static void cqWaitFunc(
   int bFound;
   memset(&wait, 0, sizeof(wait));
   wait.xLook = cqWaitAny;
+  wait.msNextAt = CQ_I64_MAX;
   claimqRead(p, &timeout, apVal[0], &v);
   wait.msTimeout = v.i;
   if( nVal>1 ){
