@@ -19,9 +19,9 @@
 **   wait       a hundred threads with connections of their own wait for work;
 **              then it comes, and all are woken; then all are interrupted
 **
-** In the first three the work is done exactly once in each round: a piece of work is a row of the
-** table done, written in the transaction that completes it (shared: where no
-** thread can have a transaction, what complete returns is counted).  Prints
+** In the first three all work is done exactly once: a piece of work is a row of
+** the table done, written in the transaction that completes it (shared: where
+** no thread can have a transaction, what complete returns is counted).  Prints
 ** "N passed, M failed".
 */
 #define _GNU_SOURCE               /* usleep() under -std=c99 */
