@@ -384,9 +384,9 @@ static void cqWaitFunc(
   }
   bFound = cqWaitRun(p, &wait);
   if( p->rc ) return;
-  if( nVal==1 ){
+  if( nVal==1 && bFound ){
     p->pConn->iVersion = wait.iVersion;
-    p->pConn->bVersion = wait.bVersion;
+    p->pConn->bVersion = 1;
   }
   sqlite3_result_int(pCtx, bFound);
 }

@@ -109,7 +109,7 @@ static int cqWatchNap(i64 us){
 }
 
 /*
-** The descriptors, if there are any, are another process's: forget them.
+** The descriptors, if there are any, are not ours: forget them.
 */
 static void cqWatchForget(CqWatch *p){
   p->iProcess = cqWatchProcess();
