@@ -244,8 +244,41 @@ proc package_rust {libraries out} {
 }
 
 #--------------------------------------------------------------------------
+# Java: one jar with a library for each platform, and the pom that Maven wants.
+# MAVEN_GROUP says under which name it will be found.
 
-set LANGUAGES {python node go rust}
+proc maven_group {} {
+  global env
+  if {[info exists env(MAVEN_GROUP)]} {return $env(MAVEN_GROUP)}
+  return com.example.claimq
+}
+
+proc package_java {libraries out} {
+  global root
+  need javac
+  set dir [stage java]
+  put_tree $dir/src $root/ext/java/claimq
+  file mkdir $dir/jar
+  exec javac --release 11 -d $dir/jar {*}[glob $dir/src/*.java] 2>@1
+  dict for {target library} $libraries {
+    put_files $dir/jar/claimq/native/$target $library
+  }
+  put_files $dir/jar/META-INF $root/LICENSE
+  put_string $dir/jar/META-INF/MANIFEST.MF [string cat \
+    "Manifest-Version: 1.0\nAutomatic-Module-Name: claimq\n" \
+    "Implementation-Version: [dist_version]\n"]
+  set entries {}
+  foreach name [tree $dir/jar] {lappend entries $name $dir/jar/$name}
+  set file $out/claimq-[dist_version].jar
+  zip_file $file $entries [dist_epoch]
+  set pom $out/claimq-[dist_version].pom
+  put_text $pom $root/ext/java/pom.xml @GROUP@ [maven_group]
+  return [list $pom $file]
+}
+
+#--------------------------------------------------------------------------
+
+set LANGUAGES {python node go rust java}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {
