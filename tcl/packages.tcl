@@ -277,8 +277,47 @@ proc package_java {libraries out} {
 }
 
 #--------------------------------------------------------------------------
+# Ruby: a gem for each platform.
 
-set LANGUAGES {python node go rust java}
+proc package_ruby {libraries out} {
+  global root env
+  need gem
+  set env(SOURCE_DATE_EPOCH) [dist_epoch]
+  set files {}
+  dict for {target library} $libraries {
+    set platform [name_of $target gem]
+    if {$platform eq "-"} continue
+    set dir [stage gem]
+    put_tree $dir $root/ext/ruby/claimq
+    put_text $dir/claimq.gemspec $root/ext/ruby/claimq/claimq.gemspec \
+      @PLATFORM@ $platform
+    put_files $dir $root/LICENSE $root/ext/ruby/README.md
+    put_files $dir/lib/claimq $library
+    set here [pwd]
+    cd $dir
+    exec gem build --quiet claimq.gemspec 2>@1
+    cd $here
+    set gem [glob $dir/*.gem]
+    file rename -force $gem $out
+    lappend files $out/[file tail $gem]
+  }
+  return $files
+}
+
+#--------------------------------------------------------------------------
+# PHP: one file.  The library is that of make install or of the .deb; for the
+# tests it is put beside it.
+
+proc package_php {libraries out} {
+  global root only_here
+  if {$only_here} {put_files $out/php {*}[dict values $libraries]}
+  put_text $out/Claimq.php $root/ext/php/Claimq.php
+  return [list $out/Claimq.php]
+}
+
+#--------------------------------------------------------------------------
+
+set LANGUAGES {python node go rust java ruby php}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {

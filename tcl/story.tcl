@@ -53,6 +53,17 @@ proc or_skip {args} {
   return $out
 }
 
+# TOOL PACKAGE ...: Debian's packages of tools that are not there are installed
+# where that can be done; else the rest of a language_test is left out.
+proc debian {part args} {
+  if {[catch {
+    exec sh $::T(root)/tcl/deps.sh -part $part {*}$args 2>@1
+  } out]} {
+    regexp -line {^SKIPPED [^:]*: (.*)} $out -> out
+    skip $out
+  }
+}
+
 # Leave out the rest of a language_test, and say why.
 proc skip {why} {
   return -code error -errorcode SKIP $why
