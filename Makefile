@@ -227,6 +227,7 @@ test: deps
 	  -cmd sanitizers '$(ASANRUN) {smoke oom fault_* !fault_matrix} build/asan/claimq.so' \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files test $(SO) \
+	  -files packages $(SO) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(NEW) -files 'smoke contend oracle' $(SO)
 
@@ -267,7 +268,7 @@ soak: deps
 	  -env '$(SOAKASAN)' \
 	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
 	  -env '' \
-	  -files 'test soak' $(SO) \
+	  -files 'test soak packages' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -cmd mutate '$(TCLSH) tcl/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 

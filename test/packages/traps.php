@@ -8,7 +8,8 @@ declare(strict_types=1);
 [, $package, $name, $path] = $argv;
 require $package;
 
-const CLAIM = "SELECT claim_id, lease_token FROM claimq_lane('l', 'w', 30000, 3)";
+const CLAIM = "SELECT claim_id, lease_token
+    FROM claimq_lane('l', 'w', 30000, 3)";
 
 function fresh(string $path, int $jobs): SQLite3
 {
