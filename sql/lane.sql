@@ -176,12 +176,14 @@ WHERE job_id IN (
 
 -- name: LANE_PARK
 -- Jobs among the ready ones that are not claimable go where they are found
--- again when they are.
+-- again when they are.  (As LANE_STAMP_NEWS: by their keys, whatever ANALYZE
+-- says.)
 UPDATE {{S}}.claimq_job SET due=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
     WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))
   END
-WHERE job_id IN (SELECT id FROM claimq_ids(:ids)) AND due<0
+FROM (SELECT id FROM claimq_ids(:ids)) AS l
+WHERE job_id=l.id AND ifnull(due, 0)<0
 
 --------------------------------------------------------------------------
 -- New jobs.
