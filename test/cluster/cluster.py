@@ -7,7 +7,7 @@ Each story starts nodes of its own.  A line is printed for each thing that was
 checked, and at the end "N passed, M failed".  Nothing here is judged by how
 long it takes: whoever waits, waits up to three minutes.
 """
-import json, os, shutil, signal, subprocess, sys, time, traceback
+import json, os, re, shutil, signal, subprocess, sys, time, traceback
 
 from check import checks
 from load import Load, setup
@@ -371,6 +371,8 @@ def cut_off(t, place, nodes):
         progress.at(0.5)
         t.ok("the others go on without it")
         first, = Cluster([n.http for n in others]).call(claim)
+        if isinstance(first, CallError):
+            raise first
         place.heal(leader.number)
         until("the node is back", leader.ready)
         second, = Cluster([leader.http], patience=60).call(claim)
@@ -402,7 +404,28 @@ def speed(t):
     equal(t, "after the measurements", nodes)
 
 
-STORIES = versions, clock, load, worker, partition, speed
+def litestream(t):
+    """A backup by Litestream while workers run: test/litestream.test."""
+    if not os.environ.get("CLUSTER_LITESTREAM"):
+        why = os.path.join(t.folder, "..", "litestream.why")
+        t.skip("litestream", open(why).read().strip()
+               if os.path.exists(why) else "it was not built")
+        return
+    root = os.path.join(HERE, "..", "..")
+    run = subprocess.run(
+        [os.environ.get("TCLSH", "tclsh"), os.path.join(root, "tcl",
+         "runtests.tcl"), "-files", "litestream", t.extension], cwd=root,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    *lines, last = run.stdout.rstrip().split("\n")
+    found = re.match(r"(\d+) passed, (\d+) failed", last)
+    if not found or run.returncode:
+        print(run.stdout, flush=True)
+    t.passed += int(found[1]) if found else 0
+    t.failed += int(found[2]) if found else 1
+    t.say(last)
+
+
+STORIES = versions, clock, load, worker, partition, speed, litestream
 
 
 def main(program, extension, folder, *names):

@@ -10,7 +10,7 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import json, os, signal, socket, subprocess, sys, time, urllib.request
+import json, os, shutil, socket, subprocess, sys, time, urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
@@ -20,6 +20,10 @@ PATIENCE = 180  # seconds; nothing is expected to take that long
 
 # Whatever proxy the environment names, it is not for these addresses.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+# A node does not outlive the process that started it, however that ends.
+DIES_WITH_US = (["setpriv", "--pdeathsig", "KILL"]
+                if shutil.which("setpriv") else [])
 
 
 def until(what, condition, patience=PATIENCE):
@@ -120,7 +124,8 @@ class Node:
 
     def start(self, join=()):
         os.makedirs(self.folder, exist_ok=True)
-        command = [*self.place.command(self.number), self.program,
+        command = [*DIES_WITH_US, *self.place.command(self.number),
+                   self.program,
                    "-node-id", str(self.number), "-http-addr", self.http,
                    "-raft-addr", self.raft, "-join-attempts", "60",
                    "-join-interval", "500ms", *self.options]
