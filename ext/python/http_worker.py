@@ -1,13 +1,14 @@
 """http_worker.py: a claimq worker over HTTP, for a cluster of rqlite nodes.
 
-    python3 http_worker.py LANE http://10.0.0.1:4001 http://10.0.0.2:4001 ...
+    python3 http_worker.py LANE http://node1:4001 http://node2:4001 ...
 
-It needs only Python's standard library.  Each job costs one round trip: the
-job at hand is completed and the next one claimed by one list of statements.
-When a node does not answer, the same list goes to the next node.  The list may
-have been carried out all the same, so every call in it has a `request`, and a
-repeated call gets the answer that was lost.  Put your own work in the place of
-handle().
+It needs only Python's standard library.  Put your own work in the place of
+handle().  Each job costs one round trip: one list of statements completes the
+job at hand and claims the next.  When a node does not answer, the list goes to
+the next node.  It may have been carried out all the same, so every call in it
+has a `request`: a call that is repeated gets the answer that was lost.  A claim
+keeps its request until it is given a job, so that a copy of it which arrives
+late cannot take one unseen.
 """
 import http.client, itertools, json, os, re, signal, socket, sys, threading
 import time, uuid
@@ -19,12 +20,12 @@ def handle(payload):
 
 
 def now_ms():
-    """The time belongs to the call: each node would read its own clock."""
+    """The time is the caller's: each node would read a clock of its own."""
     return time.time_ns() // 1_000_000
 
 
 class CallError(Exception):
-    """The error of one statement; code is 'claim_lost' and the like."""
+    """The error of one statement; its code is 'claim_lost' and the like."""
     def __init__(self, message):
         super().__init__(message)
         found = re.search(r"\bclaimq: ([a-z_]+): ", message)
@@ -32,9 +33,7 @@ class CallError(Exception):
 
 
 class Cluster:
-    """The nodes, connected to one of them at a time; for one thread."""
-    path = "/db/request?level=strong&blob_array"
-
+    """The nodes, connected to one at a time.  For one thread."""
     def __init__(self, nodes, timeout=10, patience=120):
         self.nodes = itertools.cycle(n.split("://")[-1] for n in nodes)
         self.timeout, self.patience, self.http = timeout, patience, None
@@ -48,7 +47,7 @@ class Cluster:
         reply = self.http.getresponse()
         text = reply.read()
         answer = json.loads(text) if reply.status == 200 else {"error": text}
-        if "error" in answer:  # no leader, a leader lost: nobody has answered
+        if "error" in answer:      # there is no leader, or it was lost just now
             raise ConnectionError(answer["error"])
         return [CallError(one["error"]) if "error" in one else
                 [[bytes(v) if isinstance(v, list) else v for v in row]
@@ -56,69 +55,69 @@ class Cluster:
                 for one in answer["results"]]
 
     def call(self, *statements, transaction=False):
-        """Have [sql, argument, ...] ... carried out.  Returns for each its
-        rows or, in their place, a CallError.  Raises OSError when no node has
-        answered for so long that it is time to give up."""
-        path = self.path + ("&transaction" if transaction else "")
-        body, until = json.dumps(statements), time.time() + self.patience
+        """Have statements carried out, each [sql, argument, ...]; an argument
+        that is a function is called for each try.  Returns the rows of each
+        or, in their place, a CallError.  Raises OSError when no node answers
+        for so long that it is time to give up."""
+        path = ("/db/request?level=strong&blob_array"
+                + "&transaction" * transaction)
+        until = time.monotonic() + self.patience
         while True:
             try:
-                return self.send(path, body)
+                return self.send(path, json.dumps(statements,
+                                                  default=lambda f: f()))
             except (OSError, http.client.HTTPException) as error:
                 self.http = None
-                if time.time() > until:
+                if time.monotonic() > until:
                     raise OSError(f"no answer: {error}") from error
                 time.sleep(0.1)
 
 
 class Worker:
-    def __init__(self, lane, nodes, lease_ms=30000, idle_s=0.2):
-        self.lane, self.nodes = lane, nodes
-        self.lease_ms, self.idle_s = lease_ms, idle_s
+    def __init__(self, lane, nodes, lease_ms=30000):
+        self.lane, self.nodes, self.lease_ms = lane, nodes, lease_ms
         self.owner = f"{socket.gethostname()}:{os.getpid()}"
         self.held, self.ending = None, threading.Event()
-
-    def claim(self):
-        return ["SELECT payload, claim_id, lease_token FROM claimq_lane"
-                " WHERE lane=? AND owner=? AND ttl_ms=? AND now_ms=?"
-                " AND request=?", self.lane, self.owner, self.lease_ms,
-                now_ms(), uuid.uuid4().hex]
 
     def heartbeat(self):
         """A thread of its own: renew the lease three times in its life."""
         cluster = Cluster(self.nodes)
         while not self.ending.wait(self.lease_ms / 3000):
-            held = self.held
-            if held:
+            if held := self.held:
                 cluster.call(["SELECT claimq_renew(?, ?, ?, ?)", *held,
-                              self.lease_ms, now_ms()])
+                              self.lease_ms, now_ms])
 
     def work(self, payload, *claim):
         """Do a job; returns the call that settles it."""
         self.held = claim
         try:
             handle(payload)
-            verb = ["SELECT claimq_complete(?, ?, 'now_ms', ?, 'request', ?)",
-                    *claim]
+            verb, reason = "complete(?, ?", []
         except Exception as error:
-            verb = ["SELECT claimq_retry(?, ?, ?, 'now_ms', ?, 'request', ?)",
-                    *claim, repr(error)]
+            verb, reason = "retry(?, ?, ?", [repr(error)]
         self.held = None
-        return [*verb, now_ms(), uuid.uuid4().hex]
+        return [f"SELECT claimq_{verb}, 'now_ms', ?, 'request', ?)", *claim,
+                *reason, now_ms, uuid.uuid4().hex]
 
     def run(self):
         threading.Thread(target=self.heartbeat, daemon=True).start()
-        cluster, settle = Cluster(self.nodes), []
+        cluster, settle, jobs = Cluster(self.nodes), [], [""]
         while not self.ending.is_set():
-            *settled, jobs = cluster.call(*settle, self.claim())
-            for answer in settled:
-                if isinstance(answer, CallError):  # another has the job now
-                    print("too late:", answer, file=sys.stderr)
-            if isinstance(jobs, CallError):
-                raise jobs
+            if jobs:
+                request = uuid.uuid4().hex
+            *settled, jobs = cluster.call(*settle, [
+                "SELECT payload, claim_id, lease_token FROM claimq_lane"
+                " WHERE lane=? AND owner=? AND ttl_ms=? AND now_ms=?"
+                " AND request=?", self.lane, self.owner, self.lease_ms, now_ms,
+                request])
+            for error in [*settled, jobs]:
+                if isinstance(error, CallError):
+                    if error.code != "claim_lost":
+                        raise error
+                    print("another has it:", error, file=sys.stderr)
             settle = [self.work(*job) for job in jobs]
             if not jobs:
-                self.ending.wait(self.idle_s)
+                self.ending.wait(0.2)
         if settle:
             cluster.call(*settle)
 

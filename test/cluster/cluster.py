@@ -185,6 +185,55 @@ def clock(t):
     equal(t, "after calls without now_ms", nodes)
 
 
+def endpoints(t):
+    """Which of rqlite's endpoints does what, as the manual says."""
+    nodes = t.nodes("endpoints")
+    nodes.start([[]])
+    node, = nodes
+    cluster = nodes.cluster()
+    setup(cluster)
+
+    def post(path, *statements):
+        """The answers of a path: rows, or the text of an error."""
+        reply = json.loads(node.get(path, json.dumps(
+            statements, default=lambda f: f()).encode()))
+        return [one.get("error") or one.get("values")
+                for one in reply["results"]]
+
+    def submit():
+        cluster.call(["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms])
+
+    def active():
+        return node.ask(["SELECT count(*) FROM claimq_job"
+                         " WHERE state='active'"])[0][0][0]
+    claim = ["SELECT claim_id, lease_token FROM claimq_lane('l', 'w')"
+             " WHERE now_ms=?", now_ms]
+    submit()
+    for path in "/db/query", "/db/query?level=strong":
+        said, = post(path, claim)
+        t.ok(f"{path} claims nothing: read_only",
+             active() == 0 and "claimq: read_only: " in str(said))
+    said, = post("/db/execute", claim)
+    t.ok("/db/execute claims, and loses the rows",
+         active() == 1 and said is None or [said])
+    submit()
+    rows, = post("/db/request?level=strong", claim)
+    t.ok("/db/request?level=strong claims", len(rows) == 1 or [rows])
+    verb = ["SELECT claimq_release(?, ?, 'now_ms', ?)", *rows[0], now_ms]
+    said, = post("/db/request", verb)
+    t.ok("/db/request without level=strong refuses a verb alone: read_only",
+         "claimq: read_only: " in str(said) or [said])
+    said, = post("/db/request?level=strong", verb)
+    t.ok("/db/request?level=strong takes a verb", said == [[1]] or [said])
+    write = ["INSERT INTO ledger(role, scope, key, verb, claim_id)"
+             " VALUES('x', 'x', 1, 'x', 'x')"]
+    guard = ["SELECT claimq_guard(?, ?)", *rows[0]]
+    said = post("/db/request?level=strong&transaction", guard, write)
+    t.ok("a guard that fails undoes the transaction",
+         "claimq: claim_lost: " in str(said[0]) and not node.ask(
+             ["SELECT 1 FROM ledger"])[0] or [said])
+
+
 def load(t):
     """Thousands of jobs while leaders are killed and logs compacted."""
     scale = 1 if QUICK else 2
@@ -264,11 +313,11 @@ def backup(t, nodes):
          differences(content(nodes.leader()), content(node)))
     cluster = fresh.cluster()
     job, claim = cluster.call(
-        ["SELECT claimq_submit('again', 'x', 'now_ms', ?)", now_ms()],
+        ["SELECT claimq_submit('again', 'x', 'now_ms', ?)", now_ms],
         ["SELECT claim_id, lease_token FROM claimq_lane('again', 'w')"
-         " WHERE now_ms=?", now_ms()])
+         " WHERE now_ms=?", now_ms])
     done, = cluster.call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
-                          *claim[0], now_ms()])
+                          *claim[0], now_ms])
     t.ok("and works", done == [[1]])
 
 
@@ -281,8 +330,8 @@ def worker(t):
     cluster = nodes.cluster()
     setup(cluster)
     for start in range(0, count, 50):
-        cluster.call(*(["SELECT claimq_submit('http', ?, 'now_ms', ?)",
-                        f"job {n}", now_ms()]
+        cluster.call(*(["SELECT claimq_submit('http', ?, 'now_ms', ?,"
+                        " 'request', ?)", f"job {n}", now_ms, f"put {n}"]
                        for n in range(start, start + 50)))
     out = [open(os.path.join(t.folder, f"http{i}.out"), "w+") for i in (0, 1)]
     crew = [subprocess.Popen([sys.executable, WORKER, "http",
@@ -341,7 +390,7 @@ def cut_off(t, place, nodes):
     same_version(list(nodes))
     setup(nodes.cluster())
     nodes.cluster().call(["SELECT claimq_submit('side', 'x', 'now_ms', ?)",
-                          now_ms()])
+                          now_ms])
     work = Load(nodes.addresses(),
                 os.path.join(t.folder, "partition", "workers"), 150 * scale,
                 100 * scale, 100 * scale, sessions=10)
@@ -383,7 +432,7 @@ def cut_off(t, place, nodes):
         progress.at(0.8)
         place.heal(follower.number)
         nodes.cluster().call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
-                              *first[0][1:], now_ms()])
+                              *first[0][1:], now_ms])
         nodes.cluster().call(["DELETE FROM claimq_event WHERE lane_id='side'"])
         work.check_alive()
         finish(t, nodes, work, set())
@@ -425,7 +474,7 @@ def litestream(t):
     t.say(last)
 
 
-STORIES = versions, clock, load, worker, partition, speed, litestream
+STORIES = versions, clock, endpoints, load, worker, partition, speed, litestream
 
 
 def main(program, extension, folder, *names):

@@ -85,39 +85,38 @@ class Lossy(Cluster):
     def __init__(self, nodes, seed, note, share=0.125):
         super().__init__(nodes, timeout=5, patience=PATIENCE)
         self.random, self.note, self.share = random.Random(seed), note, share
-        self.lost = None                # (body, how, answers)
+
+    def call(self, *statements, transaction=False):
+        at = self.random.random() / self.share
+        self.fate = "hung up" if at < 0.5 else "thrown away" if at < 1 else ""
+        self.statements, self.lost = statements, None
+        return super().call(*statements, transaction=transaction)
 
     def send(self, path, body):
-        again = self.lost is not None and self.lost[0] is body
-        fate = 1 if again else self.random.random()
-        if fate < self.share / 2:
-            self.lost = body, "hung up", None
+        fate, self.fate = self.fate, ""
+        if fate == "hung up":
+            self.lost = fate, None
             line = http.client.HTTPConnection(next(self.nodes),
                                               timeout=self.timeout)
             line.request("POST", path, body)
             line.close()
-            raise ConnectionError("hung up")
+            raise ConnectionError(fate)
         answers = super().send(path, body)
-        if fate < self.share:
-            self.lost = body, "thrown away", answers
-            raise ConnectionError("thrown away")
-        if again:
-            self.note("lost", self.lost[1],
-                      *self.compare(json.loads(body), answers))
-            self.lost = None
+        if fate:
+            self.lost = fate, answers
+            raise ConnectionError(fate)
+        if self.lost:
+            self.note("lost", self.lost[0], *self.compare(answers))
         return answers
 
-    def compare(self, statements, answers):
-        """1 if the repeat answers what the first call did."""
-        first = self.lost[2]
-        if first is None:
-            return 1, ""
-        if any(isinstance(a, CallError) for a in first):
-            # A call that raised is not remembered: it is done anew.
-            return 1, ""
-        for statement, a, b in zip(statements, first, answers):
+    def compare(self, answers):
+        """1 and "" if the repeat answers what the first call did."""
+        first = self.lost[1]
+        if first is None or any(isinstance(a, CallError) for a in first):
+            return 1, ""     # a call that raised is not remembered
+        for statement, a, b in zip(self.statements, first, answers):
             if "request" in statement[0] and not same_answer(a, b):
-                return 0, f"{statement}: {a} and then {b}"
+                return 0, f"{statement[0]}: {a} and then {b}"
         return 1, ""
 
 
@@ -177,7 +176,7 @@ def produce(name, nodes, folder, seed, lanes, batches, messages, sessions):
     kinds = [list(g) for _, g in itertools.groupby(jobs, key=lambda j: j[0])]
     mixed = [j for row in itertools.zip_longest(*kinds) for j in row if j]
     for i in range(0, len(mixed), 10):
-        statements = [[*j, now_ms(), p.request()] for j in mixed[i:i + 10]]
+        statements = [[*j, now_ms, p.request()] for j in mixed[i:i + 10]]
         for answer in p.call("produce", statements):
             if isinstance(answer, CallError):
                 raise answer
@@ -244,7 +243,7 @@ class Role:
         self.verbs.append((len(self.settle), log or name, claim_id))
         self.settle.append([
             f"SELECT claimq_{name}(?, ?{marks}, 'now_ms', ?, 'request', ?)",
-            claim_id, token, *words, now_ms(), self.w.request()])
+            claim_id, token, *words, now_ms, self.w.request()])
 
     def ledger(self, scope, keys, verb, claim_id):
         """The entries that belong to the settlement: [[key, n], ...]."""
@@ -266,7 +265,7 @@ class Role:
         self.scope = scope
         if scope not in self.requests:
             self.requests[scope] = self.w.request()
-        return now_ms(), self.requests[scope]
+        return now_ms, self.requests[scope]
 
     def seen(self, scope, key, row, fence=None):
         """Note a row that was claimed; returns its claim id and token.  The
@@ -385,7 +384,7 @@ class Letters(Role):
         for letter, _ in keys:
             self.settle.append(
                 ["SELECT claimq_requeue(?, 'now_ms', ?, 'request', ?)",
-                 letter, now_ms(), self.w.request()])
+                 letter, now_ms, self.w.request()])
         self.ledger(source, keys, "requeue", claim[0])
 
 

@@ -58,12 +58,12 @@ class Claimq:
     def claim(self):
         return ["SELECT claim_id, lease_token, payload"
                 " FROM claimq_lane('speed', ?, 60000, ?) WHERE now_ms=?"
-                " AND request=?", self.name, self.size, now_ms(),
+                " AND request=?", self.name, self.size, now_ms,
                 uuid.uuid4().hex]
 
     def complete(self, rows):
         return [["SELECT claimq_complete(?, ?, 'now_ms', ?, 'request', ?)",
-                 row[0], row[1], now_ms(), uuid.uuid4().hex] for row in rows]
+                 row[0], row[1], now_ms, uuid.uuid4().hex] for row in rows]
 
 
 WAYS = [("hand-written SQL, two requests a job", Hand, 1, False),
