@@ -89,7 +89,7 @@ class Facts:
         out = []
         for key, claims in self.claims.items():
             if key[0] == "dead_letter":
-                continue                  # the token is that of the claim's head
+                continue               # the token is that of the claim's head
             seen = {}
             for c in claims:
                 if seen.setdefault(c["fence"], c["claim_id"]) != c["claim_id"]:

@@ -1,7 +1,7 @@
 """load.py: producers and workers of every discipline, over HTTP, whose answers
 get lost.
 
-    load = Load(nodes.addresses(), folder, lanes=1200, batches=900, messages=900)
+    load = Load(addresses, folder, lanes=1200, batches=900, messages=900)
     load.start()
     ... load.progress() ... load.kill_worker() ...
     load.finish()
@@ -32,7 +32,7 @@ What a worker sees it writes into a file of its own, one JSON array in a line:
 """
 import glob, http.client, itertools, json, multiprocessing, os, random, time
 
-from rqlite import CallError, Cluster, PATIENCE, now_ms
+from rqlite import CallError, Cluster, PATIENCE, die_with_parent, now_ms
 
 LEASE_MS = 10_000
 CLAIM = ("claim_id, lease_token, fencing_token, claimed_at_ms, expires_at_ms,"
@@ -139,6 +139,7 @@ class Process:
     """What producers and workers have in common: a name, a connection, and a
     file for what they see."""
     def __init__(self, name, nodes, folder, seed):
+        die_with_parent()
         self.name, self.folder, self.next = name, folder, itertools.count(1)
         shift = seed % len(nodes)
         self.file = open(os.path.join(folder, name + ".jsonl"), "a",

@@ -10,7 +10,8 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import json, os, shutil, socket, subprocess, sys, time, urllib.request
+import ctypes, json, os, shutil, signal, socket, subprocess, sys, time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
@@ -24,6 +25,14 @@ DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # A node does not outlive the process that started it, however that ends.
 DIES_WITH_US = (["setpriv", "--pdeathsig", "KILL"]
                 if shutil.which("setpriv") else [])
+
+
+def die_with_parent():
+    """The same for a process that was forked, where there is prctl()."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    except (OSError, AttributeError):
+        pass
 
 
 def until(what, condition, patience=PATIENCE):
@@ -281,9 +290,9 @@ def content(node):
     out = {"the schema": tables(node)}
     for kind, name, *_ in out["the schema"]:
         if kind == "table":
-            columns = [row[0] for row in node.ask(
-                ["SELECT name FROM pragma_table_info(?) ORDER BY cid", name])[0]]
-            quoted = ", ".join(f'quote("{c}")' for c in columns)
+            columns, = node.ask(
+                ["SELECT name FROM pragma_table_info(?) ORDER BY cid", name])
+            quoted = ", ".join(f'quote("{c}")' for c, in columns)
             order = ", ".join(str(i + 1) for i in range(len(columns)))
             out[name] = node.ask(
                 [f'SELECT {quoted} FROM "{name}" ORDER BY {order}'])[0]

@@ -13,7 +13,7 @@ figures are medians of the rounds.
 """
 import multiprocessing, statistics, time, uuid
 
-from rqlite import CallError, Cluster, PATIENCE, now_ms
+from rqlite import CallError, Cluster, PATIENCE, die_with_parent, now_ms
 
 SETUP = """
 CREATE TABLE IF NOT EXISTS hand(
@@ -83,6 +83,7 @@ def answered(answers):
 
 def client(pipe, nodes, number, kind, size, together):
     """Take jobs until there are none; send (jobs, begun, ended, times)."""
+    die_with_parent()
     nodes = nodes[number % len(nodes):] + nodes[:number % len(nodes)]
     cluster = Cluster(nodes, timeout=20, patience=PATIENCE)
     way = kind(f"client{number}", size)
