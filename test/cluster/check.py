@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 
 from load import number_of
 
-ENDS = "complete", "release", "retry", "reject"
+ENDS = "complete", "requeue", "retry", "reject"
 
 
 def checks(history, node, counts, killed):

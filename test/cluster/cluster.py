@@ -111,9 +111,14 @@ class Progress:
                 pass
         return 0
 
+    def check_alive(self):
+        self.load.check_alive()
+        for node in self.nodes:
+            node.check_alive()
+
     def at(self, share):
         def reached():
-            self.load.check_alive()
+            self.check_alive()
             return self.done() >= share * self.total
         until(f"{share:.0%} done", reached)
 

@@ -381,11 +381,12 @@ class Letters(Role):
             self.verb("complete", *claim)
             self.ledger(source, keys, "complete", claim[0])
             return
-        self.verb("release", *claim)
         for letter, _ in keys:
+            self.verbs.append((len(self.settle), "requeue", claim[0]))
             self.settle.append(
-                ["SELECT claimq_requeue(?, 'now_ms', ?, 'request', ?)",
-                 letter, now_ms, self.w.request()])
+                ["SELECT claimq_requeue(?, 'claim_id', ?, 'lease_token', ?,"
+                 " 'now_ms', ?, 'request', ?)", letter, *claim, now_ms,
+                 self.w.request()])
         self.ledger(source, keys, "requeue", claim[0])
 
 

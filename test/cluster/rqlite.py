@@ -165,11 +165,19 @@ class Node:
         with DIRECT.open(url, data, timeout) as reply:
             return reply.read()
 
+    def check_alive(self):
+        """It runs, unless it was killed on purpose.  Go's own report of a
+        crash begins with the reason and is long."""
+        if self.process and self.process.poll() is not None:
+            log = self.log()
+            at = max(log.rfind("\nSIG"), log.rfind("\npanic:"))
+            at = at if at >= 0 else max(len(log) - 2000, 0)
+            raise RuntimeError(f"node {self.number} has ended:\n"
+                               + log[at:at + 2000])
+
     def ready(self):
         """It knows its leader, and has carried out what is in the log."""
-        if self.process and self.process.poll() is not None:
-            raise RuntimeError(f"node {self.number} has ended:\n"
-                               + self.log()[-2000:])
+        self.check_alive()
         return b"sync ok" in self.get("/readyz?sync&timeout=5s")
 
     def status(self):
