@@ -79,7 +79,7 @@ def equal(t, what, nodes):
 
 def left(nodes):
     """How much there is still to do, by any node that can be asked."""
-    for node in nodes:
+    for node in nodes.reachable():
         try:
             return sum(row[0] for row in node.ask(
                 ["SELECT count(*) FROM claimq_job WHERE state NOT IN"
@@ -101,7 +101,7 @@ class Progress:
         self.total = sum(load.counts.values())
 
     def done(self):
-        for node in self.nodes:
+        for node in self.nodes.reachable():
             try:
                 return sum(row[0] for row in node.ask(
                     ["SELECT count(*) FROM claimq_event UNION ALL"
@@ -383,13 +383,13 @@ def partition(t):
     place = Namespaces()
     nodes = t.nodes("partition", place)
     try:
-        cut_off(t, place, nodes)
+        cut_off(t, nodes)
     finally:
         nodes.stop()
         place.close()
 
 
-def cut_off(t, place, nodes):
+def cut_off(t, nodes):
     scale = 1 if QUICK else 2
     nodes.start()
     same_version(list(nodes))
@@ -404,7 +404,7 @@ def cut_off(t, place, nodes):
     try:
         progress.at(0.1)
         leader = nodes.leader()
-        place.cut(leader.number)
+        nodes.cut(leader)
         others = [n for n in nodes if n is not leader]
         # Somebody on the side of the leader that was cut off asks it for work;
         # nobody may get an answer there.
@@ -412,7 +412,7 @@ def cut_off(t, place, nodes):
                  " claimq_lane('side', 'w', 600000) WHERE now_ms=?"
                  " AND request='side.1'", now_ms()]
         asked = subprocess.run(
-            [*place.command(leader.number), sys.executable, "-c",
+            [*nodes.place.command(leader.number), sys.executable, "-c",
              "import sys; sys.path.insert(0, sys.argv[1])\n"
              "import json, http_worker\n"
              "c = http_worker.Cluster([sys.argv[2]], patience=3, timeout=3)\n"
@@ -427,18 +427,16 @@ def cut_off(t, place, nodes):
         first, = Cluster([n.http for n in others]).call(claim)
         if isinstance(first, CallError):
             raise first
-        place.heal(leader.number)
-        until("the node is back", leader.ready)
+        nodes.heal(leader)
         second, = Cluster([leader.http], patience=60).call(claim)
         t.ok("the same request through the healed node is the same claim",
              len(first) == 1 and first == second or [first, second])
         follower = next(n for n in nodes if n is not nodes.leader())
-        place.cut(follower.number)
+        nodes.cut(follower)
         progress.at(0.8)
-        place.heal(follower.number)
+        nodes.heal(follower)
         nodes.cluster().call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
                               *first[0][1:], now_ms])
-        nodes.cluster().call(["DELETE FROM claimq_event WHERE lane_id='side'"])
         work.check_alive()
         finish(t, nodes, work, set())
     finally:

@@ -129,7 +129,7 @@ class Node:
         self.program, self.options = program, list(options)
         if extension:
             self.options += ["-extensions-path", extension]
-        self.process = None
+        self.process, self.away = None, False
 
     def start(self, join=()):
         os.makedirs(self.folder, exist_ok=True)
@@ -235,18 +235,30 @@ class Nodes:
         """The leader, as the nodes that can be reached agree; waits for it."""
         def find():
             seen = {}
-            for node in self.nodes:
-                if node.running():
-                    try:
-                        raft = node.status()["leader"]["node_id"]
-                    except (OSError, KeyError):
-                        continue
-                    seen[raft] = seen.get(raft, 0) + 1
+            for node in self.reachable():
+                try:
+                    raft = node.status()["leader"]["node_id"]
+                except (OSError, KeyError):
+                    continue
+                seen[raft] = seen.get(raft, 0) + 1
             best = max(seen, key=seen.get, default="")
             if best and 2 * seen[best] > len(self.nodes):
                 node = self.nodes[int(best) - 1]
-                return node if node.running() else None
+                return node if node in self.reachable() else None
         return until("a leader", find)
+
+    def reachable(self):
+        return [n for n in self.nodes if n.running() and not n.away]
+
+    def cut(self, node):
+        """Cut a node off from the network."""
+        self.place.cut(node.number)
+        node.away = True
+
+    def heal(self, node):
+        self.place.heal(node.number)
+        node.away = False
+        until(f"node {node.number} back", node.ready)
 
     def addresses(self):
         return [node.http for node in self.nodes]
