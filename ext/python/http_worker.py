@@ -8,10 +8,14 @@ job at hand and claims the next.  When a node does not answer, the list goes to
 the next node.  It may have been carried out all the same, so every call in it
 has a `request`: a call that is repeated gets the answer that was lost.  A claim
 keeps its request until it is given a job, so that a copy of it which arrives
-late cannot take one unseen.
+late cannot take one unseen.  A worker without a job waits at one node, which
+looks only at its own copy of the database.
 """
 import http.client, itertools, json, os, re, signal, socket, sys, threading
 import time, uuid
+
+REPLICATED = "/db/request?level=strong&blob_array"  # by all nodes, in order
+LOCAL = "/db/query?level=none"
 
 
 def handle(payload):
@@ -54,13 +58,11 @@ class Cluster:
                  for row in one.get("values", [])]
                 for one in answer["results"]]
 
-    def call(self, *statements, transaction=False):
+    def call(self, *statements, path=REPLICATED):
         """Have statements carried out, each [sql, argument, ...]; an argument
         that is a function is called for each try.  Returns the rows of each
         or, in their place, a CallError.  Raises OSError when no node answers
         for so long that it is time to give up."""
-        path = ("/db/request?level=strong&blob_array"
-                + "&transaction" * transaction)
         until = time.monotonic() + self.patience
         while True:
             try:
@@ -116,8 +118,9 @@ class Worker:
                         raise error
                     print("another has it:", error, file=sys.stderr)
             settle = [self.work(*job) for job in jobs]
-            if not jobs:
-                self.ending.wait(0.2)
+            if not jobs and not self.ending.wait(0.05):
+                cluster.call(["SELECT claimq_wait(2000, 'lane', ?)", self.lane],
+                             path=LOCAL)
         if settle:
             cluster.call(*settle)
 

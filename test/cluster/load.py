@@ -32,7 +32,8 @@ What a worker sees it writes into a file of its own, one JSON array in a line:
 """
 import glob, http.client, itertools, json, multiprocessing, os, random, time
 
-from rqlite import CallError, Cluster, PATIENCE, die_with_parent, now_ms
+from rqlite import (CallError, Cluster, PATIENCE, REPLICATED, die_with_parent,
+                    now_ms)
 
 LEASE_MS = 10_000
 CLAIM = ("claim_id, lease_token, fencing_token, claimed_at_ms, expires_at_ms,"
@@ -86,11 +87,11 @@ class Lossy(Cluster):
         super().__init__(nodes, timeout=5, patience=PATIENCE)
         self.random, self.note, self.share = random.Random(seed), note, share
 
-    def call(self, *statements, transaction=False):
+    def call(self, *statements, path):
         at = self.random.random() / self.share
         self.fate = "hung up" if at < 0.5 else "thrown away" if at < 1 else ""
         self.statements, self.lost = statements, None
-        return super().call(*statements, transaction=transaction)
+        return super().call(*statements, path=path)
 
     def send(self, path, body):
         fate, self.fate = self.fate, ""
@@ -153,9 +154,9 @@ class Process:
         """A text of its own for each call."""
         return f"{self.name}.{next(self.next)}"
 
-    def call(self, role, statements, transaction=False):
+    def call(self, role, statements, path=REPLICATED):
         begun = time.monotonic()
-        answers = self.cluster.call(*statements, transaction=transaction)
+        answers = self.cluster.call(*statements, path=path)
         self.note("took", role, time.monotonic() - begun)
         return answers
 
@@ -210,7 +211,8 @@ class Role:
         at, statements = len(self.settle), [*self.settle, *claim]
         if not statements:
             return None
-        answers = self.w.call(self.name, statements, self.transaction)
+        answers = self.w.call(self.name, statements, REPLICATED
+                              + "&transaction" * self.transaction)
         failed = [a for a in answers if isinstance(a, CallError)]
         for error in failed:
             if error.code != "claim_lost":

@@ -15,7 +15,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
-from http_worker import CallError, Cluster, now_ms
+from http_worker import CallError, Cluster, REPLICATED, now_ms
 
 PATIENCE = 180  # seconds; nothing is expected to take that long
 
