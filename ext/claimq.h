@@ -15,7 +15,7 @@
 
 #define CLAIMQ_VERSION        "0.1.0"
 #define CLAIMQ_SCHEMA_VERSION 1          /* What claimq_init() returns */
-#define CLAIMQ_MIN_SQLITE     3038000    /* Oldest SQLite that is accepted */
+#define CLAIMQ_MIN_SQLITE     3039000    /* Oldest SQLite that is accepted */
 
 #ifdef __cplusplus
 extern "C" {

@@ -50,6 +50,7 @@ typedef unsigned long long int u64;
 #endif
 
 #define CQ_I64_MAX ((i64)0x7fffffffffffffffLL)
+#define CQ_I64_MIN (-CQ_I64_MAX-1)
 
 /* A slice of UTF-8 text.  z==0 means "no value" (SQL NULL). */
 typedef struct CqText CqText;
@@ -81,12 +82,11 @@ CQ_PRIV void claimqRustDebug(
 );
 
 /**************************************************************************
-** Interface to core_id.c: claim ids, lease tokens, batch ids (SPEC 5).
+** Interface to core_text.c: texts, UTF-8, integers as text.
 */
-#define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
-#define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
-#define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
-
+CQ_PRIV int claimqTextEq(CqText, CqText);
+CQ_PRIV int claimqTextCompare(CqText, CqText);  /* <0, 0, >0, by bytes */
+CQ_PRIV void claimqTextSort(CqText*, int n);    /* O(n log n), in place */
 CQ_PRIV int claimqUtf8Valid(const char *z, int n);      /* 1 or 0 */
 /* Bytes of the one code point that (z,n) begins with, 0 if it is invalid. */
 CQ_PRIV int claimqUtf8Decode(const char *z, int n, u32 *pCode);
@@ -94,6 +94,13 @@ CQ_PRIV int claimqI64Text(i64 v, char zOut[21]);  /* length; always NUL-ended */
 /* Inverse: 1 if the text is exactly what claimqI64Text() writes, else 0. */
 CQ_PRIV int claimqI64Parse(CqText, i64*);
 CQ_PRIV i64 claimqAddSat(i64 a, i64 b);  /* a+b, b>=0, saturating at 2^63-1 */
+
+/**************************************************************************
+** Interface to core_id.c: claim ids, lease tokens, batch ids.
+*/
+#define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
+#define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
+#define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
 
 /* Write PREFIX:HEAD:FENCE, return its length.  zPrefix is "qwc" etc. */
 CQ_PRIV int claimqClaimId(const char *zPrefix, i64 iHead, i64 iFence, char*);
@@ -149,6 +156,8 @@ CQ_PRIV int claimqJsonEq(CqText raw, CqText x);
 CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB);
 /* The integer of a number token (3; 3.0 is refused): 1 ok */
 CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut);
+/* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */
+CQ_PRIV char *claimqJsonWrite(CqText t, char *z);
 
 /**************************************************************************
 ** Interface to core_session.c: what one claim of a session may take.
@@ -174,11 +183,24 @@ CQ_PRIV const char *const *claimqTakeWords(void);
 CQ_PRIV int claimqWord(const char *const *azWord, CqText); /* number, or -1 */
 CQ_PRIV int claimqMergeKeyOk(CqText);  /* never, payload_default, group:LABEL */
 
-typedef struct CqCand CqCand;     /* What selection looks at in a batch */
+typedef struct CqCand CqCand;     /* What a claim looks at in a batch */
 struct CqCand {
   u8 eWork, eDelivery, eSlot;
   CqText merge;
+  u8 bClaimed;                    /* A claim is written in it, */
+  i64 iExpires;                   /* which ends then */
+  i64 iAvailable;
 };
+/* Why the batch is not claimed now: CQ_WHY_CLAIMABLE, HELD, DELAYED. */
+CQ_PRIV int claimqBatchWhy(const CqCand*, i64 iNow);
+/* Option batch_ids, a JSON array of strings: their number, -1 if it is none. */
+CQ_PRIV int claimqBatchIdsCount(CqText json);
+/* 1 if the array, which was counted, names exactly the n batches of aHeld.
+** aHeld is sorted; room: aItem for as many as were counted, zText for json.n
+** bytes. */
+CQ_PRIV int claimqBatchIdsNamed(
+  CqText json, CqText *aHeld, int n, CqText *aItem, char *zText
+);
 typedef struct CqSelect CqSelect; /* One selection in progress */
 struct CqSelect {
   u8 eBoundary, eTake;
@@ -212,8 +234,32 @@ struct CqHold {
 };
 CQ_PRIV int claimqHoldVerdict(const CqHold*);
 
+/* Why a row is not claimed: the reasons of claimq_why, in their order.  One
+** function of each discipline gives the reason for one row; claims take the
+** rows for which it is CQ_WHY_CLAIMABLE. */
+#define CQ_WHY_CLAIMABLE  0
+#define CQ_WHY_HELD       1       /* By a live claim */
+#define CQ_WHY_DELAYED    2       /* Not yet available */
+#define CQ_WHY_CAPABILITY 3       /* The worker lacks one */
+#define CQ_WHY_PARTITION  4       /* In another partition */
+#define CQ_WHY_COMMAND    5       /* Behind a command */
+#define CQ_WHY_BOUNDARY   6       /* Not deliverable at this boundary */
+#define CQ_WHY_BUSY       7       /* Serial, and its session is busy */
+#define CQ_WHY_KEPT_BACK  8       /* Behind one that waits for its retry */
+#define CQ_WHY_GRANT      9       /* Needs a grant */
+#define CQ_WHY_RECLAIMS  10       /* Reclaimed as often as it may be */
+#define CQ_WHY_BLOCKED   11       /* Waits for other jobs */
+#define CQ_WHY_LIMIT     12
+#define CQ_WHY_RATE      13
+#define CQ_WHY_PAUSED    14
+#define CQ_WHY_UNKNOWN   15       /* Somebody corrupted it */
+CQ_PRIV const char *const *claimqWhyWords(void);
+/* What every row has: not available yet, held by a live claim, or claimable.
+** bClaimed: a claim is written in it. */
+CQ_PRIV int claimqRowWhy(i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow);
+
 /**************************************************************************
-** Interface to core_lane.c: order, capabilities and backoff of jobs.
+** Interface to core_lane.c: order, reasons and backoff of jobs.
 */
 typedef struct CqJobKey CqJobKey;
 struct CqJobKey {
@@ -221,11 +267,17 @@ struct CqJobKey {
 };
 /* <0 if a goes before b: priority descending, created, id. */
 CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b);
-/* A JSON array of non-empty strings: number of elements, -1 if malformed,
-** -2 if an element is empty or not a string. */
-CQ_PRIV int claimqCapsCheck(CqText json);
-/* 1 if every element of required is in offered (both checked before). */
-CQ_PRIV int claimqCapable(CqText required, CqText offered);
+
+typedef struct CqJobState CqJobState;     /* What decides about a job */
+struct CqJobState {
+  i64 iAvailable;
+  u8 bActive;                     /* Claimed, by a live claim or an expired */
+  u8 bAuto;                       /* An expired one is claimable again */
+  i64 iExpires;
+  i64 nReclaim, nMaxReclaim;
+};
+CQ_PRIV int claimqJobWhy(const CqJobState*, i64 iNow);    /* CQ_WHY_* */
+
 /* min(iBase * iFactor^nRetry, iMax), saturating, all arguments >= 0. */
 CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax);
 
@@ -265,23 +317,158 @@ struct CqProgress {
 #define CQ_ERROR_CLEAR  0
 #define CQ_ERROR_KEEP   1
 #define CQ_ERROR_REASON 2
-/* pProcessed: option `processed`, 0 if it was not given. */
+/* Option `processed` (0: not given) -> how many messages; -1: refused. */
+CQ_PRIV i64 claimqProcessed(const CqDelivery*, int eVerb, const i64*);
+CQ_PRIV i64 claimqDoneSeq(const CqDelivery*, i64 nDone);  /* -1: look it up */
 CQ_PRIV void claimqProgress(
-  const CqDelivery*, int eVerb, const i64 *pProcessed, CqProgress*
+  const CqDelivery*, int eVerb, i64 nDone, i64 iDone, CqProgress*
 );
+CQ_PRIV i64 claimqDegrade(i64 nMax, i64 nAttempt);
 
 /**************************************************************************
 ** Interface to core_caps.c: sets of capabilities, many of them.
 */
+/* A JSON array of non-empty strings: number of elements, -1 if malformed,
+** -2 if an element is empty or not a string. */
+CQ_PRIV int claimqCapsCheck(CqText json);
 /* Take apart a list that was checked before, sorted, each element once.  Room:
 ** aItem for all elements, zText for json.n bytes.  Returns their number. */
 CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText);
-/* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */
-CQ_PRIV char *claimqJsonWrite(CqText t, char *z);
 /* The one way to write them: returns the length.  zOut: 3 * json.n bytes. */
 CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
 /* 1 if required (not checked before) is a list of some of these. */
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n);
+
+/**************************************************************************
+** Interface to core_cron.c: when a schedule is due.
+*/
+#define CQ_CRON_MINUTE   0        /* The five fields */
+#define CQ_CRON_HOUR     1
+#define CQ_CRON_MONTHDAY 2
+#define CQ_CRON_MONTH    3
+#define CQ_CRON_WEEKDAY  4
+#define CQ_CRON_NFIELD   5
+typedef struct CqCronField CqCronField;
+struct CqCronField {
+  const char *zName;              /* "day of week" */
+  const char *zNames;             /* Its values, "sunmontue..."; 0: none */
+  int iMin, iMax;                 /* What `*` stands for */
+  int iTop;                       /* Greatest number allowed; 7 is Sunday */
+};
+CQ_PRIV const CqCronField *claimqCronField(int iField);
+
+typedef struct CqCron CqCron;     /* A schedule */
+struct CqCron {
+  i64 nEvery;                     /* A period in ms; 0: the fields decide */
+  u64 aMask[CQ_CRON_NFIELD];      /* Bit i: the field has the value i */
+  u8 bEither;                     /* One of the two day fields is enough */
+};
+#define CQ_CRON_OK     0
+#define CQ_CRON_FIELDS 1          /* Not five of them, nor a word, nor every */
+#define CQ_CRON_WORD   2          /* No such word, or something follows it */
+#define CQ_CRON_PERIOD 3          /* No number or unit, none, or too long */
+#define CQ_CRON_SYNTAX 4          /* An element of field iField is malformed, */
+#define CQ_CRON_RANGE  5          /*   has a value that the field has not, */
+#define CQ_CRON_STEP   6          /*   or a step that is no number above 0 */
+typedef struct CqCronFault CqCronFault;
+struct CqCronFault {
+  u8 eWhy;                        /* CQ_CRON_FIELDS .. CQ_CRON_STEP */
+  u8 iField;                      /* For the last three of them */
+  CqText part;                    /* What is at fault: a slice of the spec */
+};
+/* CQ_CRON_OK and *pOut, or another of them and *pFault. */
+CQ_PRIV int claimqCronParse(CqText spec, CqCron *pOut, CqCronFault *pFault);
+
+/* nOffset is local time minus UTC in minutes, -MAX..MAX. */
+#define CQ_CRON_OFFSET_MAX 1439
+/* The first time after iAfter: 1 and *piNext, or 0: never. */
+CQ_PRIV int claimqCronNext(
+  const CqCron*, int nOffset, i64 iAfter, i64 *piNext
+);
+/* How many times lie after iAfter and up to iNow; if any, *piLast is the last
+** of them. */
+CQ_PRIV i64 claimqCronDue(
+  const CqCron*, int nOffset, i64 iAfter, i64 iNow, i64 *piLast
+);
+
+/**************************************************************************
+** Interface to core_limit.c: how many claims may begin now, and when the next.
+*/
+#define CQ_RATE_MAX    10000      /* Claims in a window */
+#define CQ_LIMIT_NEVER CQ_I64_MAX /* Not unless something else happens */
+#define CQ_LIMIT_NONE   0         /* Why none may begin: one may */
+#define CQ_LIMIT_PAUSED 1         /* A limit is 0 */
+#define CQ_LIMIT_ACTIVE 2         /* So many leases are live */
+#define CQ_LIMIT_RATE   3         /* So many claims have begun */
+typedef struct CqLimit CqLimit;   /* Of a lane, or of each group in it */
+struct CqLimit {
+  i64 nActive;                    /* Live leases at a time; -1: any number */
+  i64 nRate;                      /* Claims that begin in a window; -1: any */
+  i64 nPer;                       /* Milliseconds of a window, above 0 */
+};
+typedef struct CqUse CqUse;       /* What is going on in it */
+struct CqUse {
+  i64 nLive;                      /* Live leases */
+  i64 nStart;                     /* Starts recorded: the last nRate will do */
+  i64 (*xEnd)(void*, i64 i);      /* When the i-th of the live leases ends */
+  i64 (*xStart)(void*, i64 i);    /* When the i-th last claim began */
+  void *pCtx;                     /* For both; i is 1..nLive, 1..nStart */
+};
+typedef struct CqRoom CqRoom;
+struct CqRoom {
+  i64 nRoom;                      /* So many claims may begin now */
+  i64 iNext;                      /* When one may: now, later, or NEVER */
+  u8 eWhy;                        /* CQ_LIMIT_*: NONE if nRoom>0 */
+  u8 bGroup;                      /* ... and that is a limit of the group */
+};
+CQ_PRIV void claimqLimitRoom(
+  const CqLimit*, const CqUse*, i64 nWant, i64 iNow, CqRoom*
+);
+CQ_PRIV void claimqLimitBoth(
+  const CqRoom *pLane, const CqRoom *pGroup, CqRoom*
+);
+/* 1 if an expired claim may be renewed while nLive others are live. */
+CQ_PRIV int claimqLimitSlot(const CqLimit*, i64 nLive);
+
+/**************************************************************************
+** Interface to core_wait.c: how long to sleep before looking again.  Times
+** called ms are by the system clock, us are microseconds since the beginning.
+*/
+typedef struct CqPace CqPace;     /* One wait in progress */
+struct CqPace {
+  i64 usTotal;                    /* The wait is over then */
+  i64 msNow, msRef;               /* The clock, now and when usNaps was 0 */
+  i64 usNaps, usBefore;           /* All naps since msRef; the time before */
+  i64 msNextAt;                   /* Something falls due; or CQ_I64_MAX */
+  i64 usPulse;                    /* When the last pulse was */
+  i64 usBackstop;                 /* When a probe is due, told or not */
+  i64 usChange;                   /* When a commit was last seen; -1 */
+  i64 usNap;                      /* The nap in progress */
+  u8 eNap;                        /* ... and what it is for: core_wait.c */
+  u8 bListen;                     /* A write would end it, or be told of then */
+  u8 bHold;                       /* A commit was just seen, and was not ours */
+  u8 bDue;                        /* A look is under way because of msNextAt */
+  int nAgain;                     /* Which nap since a write was told of; 0 */
+  int nPoll, nCrowd, nEarly;      /* See claimqPaceNap() */
+};
+/* How a nap ended. */
+#define CQ_WOKE_TOLD   0x01       /* Something was written meanwhile */
+#define CQ_WOKE_FULL   0x02       /* It was slept to its end */
+/* What to do then. */
+#define CQ_PACE_PULSE  0x01       /* Notice an interrupt */
+#define CQ_PACE_AIM    0x02       /* Are the right files watched? */
+#define CQ_PACE_PROBE  0x04       /* Has anybody committed? */
+#define CQ_PACE_LOOK   0x08       /* Look, whether or not */
+#define CQ_PACE_OVER   0x10       /* ... and then give up: the time is over */
+/* What was seen. */
+#define CQ_SEEN_SAME   0          /* Nobody has committed */
+#define CQ_SEEN_COMMIT 1          /* Somebody has */
+#define CQ_SEEN_BUSY   2          /* The database is locked: nothing is seen */
+
+CQ_PRIV void claimqPaceInit(CqPace*, i64 msTimeout, i64 msNow, int bTold);
+CQ_PRIV i64 claimqPaceNap(CqPace*, int bListen, int *pbDeaf);
+CQ_PRIV int claimqPaceWake(CqPace*, int mWoke, i64 msNow);
+CQ_PRIV void claimqPaceSeen(CqPace*, int eSeen, i64 msNextAt);
 
 /**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the
@@ -296,12 +483,14 @@ struct CqTerm {
   int iCol;                       /* Column; of no meaning for LIMIT, OFFSET */
   u8 eOp;                         /* CQ_OP_* */
   u8 bUsable;
-  u8 bConst;                      /* Compared with a literal, or IN */
+  u8 bConst;                      /* Compared with a literal, IN, IS NULL; of
+                                  ** OFFSET: a literal greater than 0 */
 };
 typedef struct CqShape CqShape;   /* What the planner knows of a table */
 struct CqShape {
   int nArg;
   u32 mRequired;                  /* Bit i: argument i must be given */
+  u32 mRead;                      /* Bit i: the statement names its column */
   const int *aiCol;               /* Column of each argument */
   const int *aiAlias;             /* Result column of the same name, or -1 */
 };
@@ -320,7 +509,9 @@ struct CqPlan {
 #define CQ_PLAN_ARG_OP   4        /* Argument iBad takes = only */
 #define CQ_PLAN_FILTER   5        /* Term iBad filters claimed rows */
 #define CQ_PLAN_LIMIT    6        /* LIMIT would throw claimed rows away */
-#define CQ_PLAN_AVOID    7        /* A plan, but one that xFilter refuses */
+#define CQ_PLAN_OFFSET   7        /* So would OFFSET */
+#define CQ_PLAN_HIDDEN   8        /* Argument iBad is not shown by SQLite */
+#define CQ_PLAN_AVOID    9        /* A plan, but one that xFilter refuses */
 
 /* bOrder: there is an ORDER BY that the table does not deliver. */
 CQ_PRIV int claimqPlan(
@@ -331,5 +522,9 @@ CQ_PRIV int claimqPlan(
 #define CQ_PLAN_ARGV_OFFSET -2
 #define CQ_PLAN_ARGV_AVOID  -3
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i);
+/* The number that follows a plan of nVal letters. */
+CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal);
+/* 1 if a text is a plan that xFilter refuses, with the number. */
+CQ_PRIV int claimqPlanBad(const char *zPlan);
 
 #endif /* CLAIMQ_CORE_H */

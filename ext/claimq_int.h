@@ -4,14 +4,20 @@
 ** One boxed section per .c file, from the bottom up.  Dependencies point one
 ** way only:
 **
-**     main -> func, verb, vtab -> disciplines -> txn, stmt_cache -> util
-**                                            \-> core (claimq_core.h)
+**     main -> func, vtab -> claim, verb, put, vacuum (the engine)
+**                              |
+**                              v
+**          disciplines -> lease, txn, stmt, schema -> op, args, rows, id_list
+**                                                          |
+**                                                          v
+**                                             core (claimq_core.h)
 **
-** The life of every call, whether a scalar function or xFilter:
+** The engine calls a discipline through its descriptor, CqDiscipline: a table
+** of small functions.  The life of every call:
 **
 **     CqOp op;  claimqOpInit(&op, pConn);    one sticky error, one clock
-**     read the arguments                     claimqRead...()
-**     claimqRun(&op, &task, pCtx)            load -> decide -> apply
+**     read the arguments                     claimqRead...(), by tables
+**     claimqRun(&op, &task)                  load -> decide -> apply
 **     hand over the result or op's error     claimqOpResult(), claimqOpVtab()
 **
 ** All helpers take the CqOp first and do nothing once op.rc is set, so that
@@ -29,8 +35,8 @@ SQLITE_EXTENSION_INIT3
 #include "claimq_sql.h"
 #include <stdarg.h>
 
-#ifndef SQLITE_INDEX_CONSTRAINT_LIMIT
-# error "claimq needs the headers of SQLite 3.38 or newer"
+#if SQLITE_VERSION_NUMBER<CLAIMQ_MIN_SQLITE
+# error "claimq needs the headers of SQLite 3.39 or newer"
 #endif
 
 typedef struct CqConn CqConn;             /* One database connection */
@@ -40,14 +46,22 @@ typedef struct CqVal CqVal;               /* Its value in one call */
 typedef struct CqRows CqRows;             /* Buffered result rows */
 typedef struct CqCell CqCell;             /* One value in such a row */
 typedef struct CqIds CqIds;               /* A list of integer keys */
+typedef struct CqStmt CqStmt;             /* A statement taken from the cache */
 typedef struct CqTask CqTask;             /* Load and apply of an operation */
-typedef struct CqTableDef CqTableDef;     /* A claim table */
+typedef struct CqLease CqLease;           /* A lease about to be given */
+typedef struct CqClaim CqClaim;           /* One call of a claim table */
 typedef struct CqVerb CqVerb;             /* One call of one of the verbs */
+typedef struct CqPut CqPut;               /* New work on its way in */
+typedef struct CqVacuum CqVacuum;         /* One call of claimq_vacuum() */
+typedef struct CqTableDef CqTableDef;     /* A claim table */
 typedef struct CqFuncDef CqFuncDef;       /* A scalar function */
+typedef struct CqCall CqCall;             /* One call of it */
 typedef struct CqDiscipline CqDiscipline; /* A way to queue */
 
+#define CQ_ARRAYSIZE(A) ((int)(sizeof(A)/sizeof(A[0])))
+
 /**************************************************************************
-** Interface to util.c: sticky error, argument readers, memory, clock.
+** Interface to op.c: sticky error, memory, clock.
 */
 struct CqOp {
   CqConn *pConn;
@@ -56,14 +70,19 @@ struct CqOp {
   char *zErr;                     /* Message, by sqlite3_malloc; may be 0 */
   i64 iNow;                       /* The call's one reading of the clock */
   u8 bNow;                        /* iNow is set */
-  u8 bInit;                       /* claimq_init(): no table can be relied on */
+  u8 bClock;                      /* ... by the clock, and nobody asked yet
+                                  ** whether the database allows that */
+  u8 bWrite;                      /* It may write: take the lock before main
+                                  ** is read inside the user's transaction */
   u8 bFilter;                     /* Called from xFilter of a claim table */
-  u8 bAlone;                      /* No savepoint can be had: one write only */
-  int nWrite;                     /* Writes that the loaded task will make */
-  sqlite3_stmt *pGuard;           /* See txn.c; 0 on newer versions */
+  u8 bOwnTxn;                     /* The transaction is the operation's own */
+  u8 bWrote;                      /* A task has written something */
+  u8 bSettings;                   /* mSettings was read */
+  u8 mSettings;                   /* CQ_SET_*: the database's settings */
+  struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
-/* The CODEs of SPEC section 2. */
+/* The CODEs of error messages: ext/README.md, "Errors". */
 #define CQ_BAD_ARGUMENT    "bad_argument"
 #define CQ_NOT_INITIALISED "not_initialised"
 #define CQ_SCHEMA_MISMATCH "schema_mismatch"
@@ -75,6 +94,9 @@ struct CqOp {
 #define CQ_READ_ONLY       "read_only"
 #define CQ_UNSAFE_PLAN     "unsafe_plan"
 #define CQ_NESTED_WRITE    "nested_write"
+#define CQ_IN_TRANSACTION  "in_transaction"
+#define CQ_CLOCK_REQUIRED  "clock_required"
+#define CQ_UNSUPPORTED     "unsupported"
 
 CQ_PRIV void claimqOpInit(CqOp*, CqConn*);
 CQ_PRIV void claimqOpClear(CqOp*);        /* Frees the message */
@@ -90,12 +112,27 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
-CQ_PRIV i64 claimqNow(CqOp*);     /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqSystemClock(sqlite3*);  /* What the VFS says now */
+CQ_PRIV i64 claimqClock(CqOp*);   /* op.iNow, read from the VFS at most once */
+CQ_PRIV i64 claimqNow(CqOp*);     /* ... if the database allows that */
+CQ_PRIV void claimqFailClock(CqOp*);      /* clock_required */
+
+CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
+/* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
+CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
+CQ_PRIV CqText claimqTextOrNull(CqOp*, sqlite3_value*);   /* z==0 if NULL */
+CQ_PRIV char *claimqTextDup(CqOp*, CqText);  /* To be freed; 0: out of memory */
+/* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
+CQ_PRIV int claimqShown(CqText);
+
+/**************************************************************************
+** Interface to args.c: arguments of claim tables and functions, options.
+*/
 
 /* What an argument may be. */
 #define CQ_T_ANY   0              /* Any SQLite value */
 #define CQ_T_TEXT  1              /* TEXT in valid UTF-8 */
-#define CQ_T_INT   2              /* INTEGER, or REAL with integral value */
+#define CQ_T_INT   2              /* INTEGER, a REAL or a TEXT that is one */
 #define CQ_T_WORD  3              /* One of the words of xWords() */
 #define CQ_T_JSON  4              /* TEXT; its content is read later */
 
@@ -104,14 +141,45 @@ struct CqArgDef {
   u8 eType;                       /* CQ_T_* */
   u8 mFlag;                       /* CQ_A_* */
   u8 mVerb;                       /* Options of verbs: 1<<CQ_RENEW ... */
+  u8 eRole;                       /* CQ_ROLE_*: what the engine does with it */
+  u8 bDefault;                    /* INT: 0 is a default, not "not given" */
+  u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
   i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
   const char *const *(*xWords)(void);
+  const char *zDoc;               /* For claimq_help: a few words, or 0 */
 };
 #define CQ_A_REQUIRED 0x01        /* Must be given, and not as NULL */
 #define CQ_A_NULL     0x02        /* Must be given; NULL has a meaning */
-#define CQ_A_NOW      0x04        /* This is now_ms: it sets op.iNow */
+#define CQ_A_NAME     0x04        /* The scope of claimq_wait() and its like */
+#define CQ_A_LOOK     0x08        /* One of their options */
+
+/* Arguments that mean the same everywhere. */
+#define CQ_ROLE_NONE        0     /* The discipline's own */
+#define CQ_ROLE_NOW         1     /* now_ms: it sets op.iNow */
+#define CQ_ROLE_OWNER       2
+#define CQ_ROLE_INCARNATION 3
+#define CQ_ROLE_TTL         4
+#define CQ_ROLE_MAX         5     /* At most so many rows; LIMIT lowers it */
+#define CQ_ROLE_REQUEST     6     /* It sets op.pReq */
+#define CQ_ROLE_SCOPE       7     /* What a request of a claim is about */
+
+/* How a definition begins:  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN } */
+#define CQ_ARG(TYPE, NAME) .zName = NAME, .eType = CQ_T_##TYPE
+
+/* The definitions that many tables share. */
+#define CQ_ARG_NOW { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW, \
+  .zDoc = "the time of the call; the clock if not given" }
+#define CQ_ARG_OWNER { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED, \
+  .eRole = CQ_ROLE_OWNER, .zDoc = "who claims" }
+#define CQ_ARG_INCARNATION { CQ_ARG(TEXT, "incarnation"), .zDefault = "", \
+  .eRole = CQ_ROLE_INCARNATION, .zDoc = "which run of the owner" }
+#define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
+  .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
+
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+  .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
   u8 bGiven;                      /* Given, and not NULL */
@@ -122,6 +190,10 @@ struct CqVal {
 
 /* Read one value by its definition; pVal==0 is "not given". */
 CQ_PRIV void claimqRead(CqOp*, const CqArgDef*, sqlite3_value *pVal, CqVal*);
+/* The same for a value that is not SQLite's: a text (bInt==0) or an integer.
+** The bytes are not copied. */
+CQ_PRIV void claimqReadPlain(CqOp*, const CqArgDef*, int bInt, CqText, i64,
+                             CqVal*);
 /* Read trailing name, value pairs into aOut[], one per definition.  Only
 ** definitions with a bit of mVerb count (mVerb==0: all of them). */
 CQ_PRIV void claimqReadOptions(
@@ -130,23 +202,17 @@ CQ_PRIV void claimqReadOptions(
 );
 /* now + delay_ms, or available_at_ms: the two are alternatives. */
 CQ_PRIV i64 claimqDueAt(CqOp*, const CqVal *pAt, const CqVal *pDelay);
-CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
-CQ_PRIV int claimqTextEq(CqText, CqText);
-/* The bytes of a TEXT value, as UTF-8 and without a zero at their end. */
-CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
-CQ_PRIV CqText claimqTextOrNull(CqOp*, sqlite3_value*);   /* z==0 if NULL */
-CQ_PRIV char *claimqTextDup(CqOp*, CqText);  /* To be freed; 0: out of memory */
-/* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
-CQ_PRIV int claimqShown(CqText);
 
-struct CqIds {
-  i64 *a;
-  int n, nAlloc;
-  const CqRows *pRows;            /* The rows of these keys, or 0 */
-  int iLease;                     /* Where their claim_id, lease_token stand */
-};
-CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
-CQ_PRIV void claimqIdsClear(CqIds*);
+/**************************************************************************
+** Interface to watch.c: being woken when a file is written.
+*/
+typedef struct CqWatch CqWatch;
+CQ_PRIV CqWatch *claimqWatchNew(const char *zDb);         /* 0 on OOM */
+/* Watch the -wal if it is there, else the database: 1 if that is new. */
+CQ_PRIV int claimqWatchAim(CqWatch*, const char *zDb, const char *zWal);
+CQ_PRIV int claimqWatchListens(const CqWatch*);   /* 0: there is only polling */
+CQ_PRIV int claimqWatchSleep(CqWatch*, i64 us, int bDeaf);    /* CQ_WOKE_* */
+CQ_PRIV void claimqWatchFree(CqWatch*);
 
 /**************************************************************************
 ** Interface to rows.c: result rows, materialised before anything is written.
@@ -172,14 +238,75 @@ CQ_PRIV void claimqCellText(CqOp*, CqRows*, CqCell*, CqText);
 CQ_PRIV void claimqCellValue(CqOp*, CqRows*, CqCell*, sqlite3_value*);
 /* The first n columns of the statement's current row, as far as somebody will
 ** read them; or one, type and bytes as is. */
-CQ_PRIV void claimqCellColumns(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int n);
-CQ_PRIV void claimqCellColumn(CqOp*, CqRows*, CqCell*, sqlite3_stmt*, int iCol);
+CQ_PRIV void claimqCellColumns(CqOp*, CqRows*, CqCell*, const CqStmt*, int n);
+CQ_PRIV void claimqCellColumn(CqOp*, CqRows*, CqCell*, const CqStmt*, int iCol);
 CQ_PRIV void claimqCellResult(const CqCell*, sqlite3_context*);
 CQ_PRIV CqText claimqCellGetText(const CqCell*);      /* z==0 unless TEXT */
 
 /**************************************************************************
-** Interface to stmt_cache.c: prepared statements and who owns them.
+** Interface to id_list.c: claimq_ids(?), the rows of a bound CqIds.
 */
+struct CqIds {
+  i64 *a;
+  int n, nAlloc;
+  const CqRows *pRows;            /* The rows of the first keys, or 0 */
+  int iLease;                     /* Where their claim columns begin */
+};
+#define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
+#define CQ_IDS_MODULE "claimq_ids"
+CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
+CQ_PRIV void claimqIdsClear(CqIds*);
+CQ_PRIV int claimqIdListRegister(CqConn*);
+
+/**************************************************************************
+** Interface to stmt.c: prepared statements and who owns them.
+*/
+/* One prepare of a statement that uses claim tables; see replay.c. */
+typedef struct CqPrep CqPrep;
+struct CqPrep {
+  i64 iPrep;                      /* Its number */
+  sqlite3_stmt *pStmt, *pBelow;   /* What was being compiled: to compare only */
+  u32 mUsed;                      /* Result columns that its cursors read */
+  int nAvoid;                     /* Tables that have no plan but one that
+                                  ** xFilter will refuse */
+  u8 bAvoid;                      /* ... among them the one asked for last */
+  const struct CqTableDef *pAvoid;/* ... and this is one of them */
+};
+#define CQ_NPREP 16               /* So many of the latest are remembered */
+
+typedef struct CqReplay CqReplay; /* One execution of a statement */
+struct CqReplay {
+  CqReplay *pNext;
+  i64 iPrep;                      /* Number of its prepare */
+  int nUser;                      /* Cursors that point here */
+  i64 iLast;                      /* If none does: cursors that were opened up
+                                  ** to this one may still */
+  u8 bLinked;                     /* In CqClaims.pReplay */
+  struct CqAnswer *pAnswer;       /* All answers, the latest first */
+  struct CqAnswer *pRoot;         /* The same as a tree, to find them */
+};
+typedef struct CqUser CqUser;     /* A cursor, as far as replay.c knows it */
+struct CqUser {
+  CqReplay *pReplay;              /* The execution it belongs to; or 0 */
+  i64 iOpen;                      /* It was opened as the iOpen-th */
+  u8 bFresh;                      /* ... and was not yet filtered */
+  CqUser *pNext;                  /* The next one of which this is true */
+};
+
+/* What the claim tables of a connection know of its statements. */
+typedef struct CqClaims CqClaims;
+struct CqClaims {
+  i64 iPrep;                      /* Number of the latest prepare */
+  i64 iSeen;                      /* The latest one when a cursor was opened */
+  CqPrep aPrep[CQ_NPREP];         /* At their number modulo CQ_NPREP */
+  CqReplay *pReplay;              /* Executions that are under way */
+  CqReplay first;                 /* One of them, mostly the only one */
+  CqUser *pFresh;                 /* Cursors that were not yet filtered */
+  i64 iOpen;                      /* Cursors opened so far */
+  u8 bOpened;                     /* The last call was xOpen */
+  int nTemp;                      /* Connections to tables of temp so far */
+};
+
 struct CqConn {
   sqlite3 *db;
   int nRef;                       /* Functions and modules that point here */
@@ -187,103 +314,156 @@ struct CqConn {
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
+  CqClaims claims;                /* See replay.c */
+  CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
+  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
+  u8 bVersion;                    /* There was one */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
 CQ_PRIV void claimqConnRef(CqConn*);
 CQ_PRIV void claimqConnUnref(void*);                  /* Also a destructor */
-CQ_PRIV int claimqCacheRegister(CqConn*);             /* module claimq_stmt */
+CQ_PRIV int claimqStmtRegister(CqConn*);              /* module claimq_stmt */
 
-/* Take statement eStmt (CQ_SQL_*), ready to bind; 0 if op has an error.
-** Give it back with claimqStmtDone(), which is a no-op for 0. */
-CQ_PRIV sqlite3_stmt *claimqStmt(CqOp*, int eStmt);
-CQ_PRIV void claimqStmtDone(CqOp*, int eStmt, sqlite3_stmt*);
-CQ_PRIV void claimqBindInt(CqOp*, sqlite3_stmt*, int i, i64);
-CQ_PRIV void claimqBindText(CqOp*, sqlite3_stmt*, int i, CqText);
-CQ_PRIV void claimqBindValue(CqOp*, sqlite3_stmt*, int i, sqlite3_value*);
-CQ_PRIV void claimqBindPointer(
-  CqOp*, sqlite3_stmt*, int i, void*, const char *zType
-);
-CQ_PRIV void claimqBindIds(CqOp*, sqlite3_stmt*, int i, const CqIds*);
-CQ_PRIV int claimqStep(CqOp*, sqlite3_stmt*);   /* 1: a row; 0: done or error */
-CQ_PRIV CqText claimqColumnText(CqOp*, sqlite3_stmt*, int iCol);
+/* A statement that was taken from the cache, and which one it is. */
+struct CqStmt {
+  sqlite3_stmt *pStmt;            /* 0: op had an error when it was taken */
+  int eStmt;                      /* CQ_SQL_* */
+#ifndef NDEBUG
+  u32 mBound;                     /* Bit i: parameter i+1 was bound */
+#endif
+};
+/* Take statement eStmt (CQ_SQL_*), ready to bind.  Give it back with
+** claimqStmtDone(), which does nothing for one that was never taken. */
+CQ_PRIV CqStmt claimqStmt(CqOp*, int eStmt);
+CQ_PRIV void claimqStmtDone(CqOp*, CqStmt*);
+CQ_PRIV void claimqStmtReset(CqStmt*);    /* To run it again; bindings stay */
+/* i: the statement's constant for the parameter, CQ_STATEMENT_name.  Bytes and
+** lists must stay until the statement is given back.  A text with z==0 and a
+** value of 0 are NULL. */
+CQ_PRIV void claimqBindInt(CqOp*, CqStmt*, int i, i64);
+CQ_PRIV void claimqBindText(CqOp*, CqStmt*, int i, CqText);
+CQ_PRIV void claimqBindValue(CqOp*, CqStmt*, int i, sqlite3_value*);
+CQ_PRIV void claimqBindNull(CqOp*, CqStmt*, int i);
+CQ_PRIV void claimqBindPointer(CqOp*, CqStmt*, int i, void*, const char *zType);
+CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
+/* A common parameter (CQ_P_*), if the statement has it. */
+CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
+CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
+CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
+CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
+/* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
+CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
+CQ_PRIV int claimqColType(const CqStmt*, int iCol);
+CQ_PRIV CqText claimqColText(CqOp*, const CqStmt*, int iCol);
+CQ_PRIV sqlite3_value *claimqColValue(const CqStmt*, int iCol);
 /* Step to the end, give back, and return the number of rows changed. */
-CQ_PRIV i64 claimqExec(CqOp*, int eStmt, sqlite3_stmt*);
+CQ_PRIV i64 claimqExec(CqOp*, CqStmt*);
 /* Run statement text that is not cached (schema, claim tables in temp). */
 CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
-/* How much it has worked so far: VM steps, and rows of full scans. */
-CQ_PRIV int claimqStmtSteps(sqlite3_stmt*);
-CQ_PRIV int claimqStmtScanned(sqlite3_stmt*);
-
-/**************************************************************************
-** Interface to id_list.c: claimq_ids(?), the rows of a bound CqIds.
-*/
-#define CQ_IDS_TYPE "claimq-ids"  /* For sqlite3_bind_pointer() */
-CQ_PRIV int claimqIdListRegister(CqConn*);
-
-/**************************************************************************
-** Interface to txn.c: taking the lock, all or nothing.
-*/
-struct CqTask {
-  /* Load rows, decide, materialise the result; set op.nWrite to the number of
-  ** writes that xApply will make.  May be called twice (see xForget). */
-  void (*xLoad)(CqOp*, void *pCtx);
-  /* Write.  Nothing may fail after the last write. */
-  void (*xApply)(CqOp*, void *pCtx);
-  /* Forget what was loaded: xLoad will be called again.  May be 0; always is
-  ** for claim tables, whose statement starts over instead. */
-  void (*xForget)(void *pCtx);
-};
-CQ_PRIV void claimqRun(CqOp*, const CqTask*, void *pCtx);
-/* Around what makes indexes inside a savepoint: then a fault can be undone. */
-CQ_PRIV sqlite3_stmt *claimqTxnGuard(CqOp*);
-CQ_PRIV void claimqTxnUnguard(CqOp*, sqlite3_stmt*);
-/* In an xApply of several writes: run CREATE INDEX eStmt, if it is allowed. */
-CQ_PRIV void claimqMakeIndex(CqOp*, int eStmt);
-/* nested_write if op.bAlone: called first by an xApply of several writes. */
-CQ_PRIV void claimqNeedScope(CqOp*, const char *zWhat);
 
 /**************************************************************************
 ** Interface to schema.c: claimq_init(), and what is wrong when SQL fails.
 */
-CQ_PRIV void claimqSchemaInit(CqOp*);
+/* Settings of the database, a bit each in the row settings of claimq_meta. */
+#define CQ_SET_ANY_SESSION 0x01
+#define CQ_SET_SERIAL      0x02
+#define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
+#define CQ_SET_VACUUM      0x08
+CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+/* Before main is read by an operation that will write, inside the user's
+** transaction: take the lock, because later it could not be waited for. */
+CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
-CQ_PRIV void claimqCheckWritable(CqOp*);  /* read_only, if main is */
 
 /**************************************************************************
-** Interface to the disciplines: session.c and its sisters.
+** Interface to request.c: calls that can be repeated.
 */
-struct CqTableDef {
-  const char *zName;              /* As in FROM zName(...) */
-  const char *zCols;              /* Own result columns, blank-separated */
-  const char *zOrder;             /* Columns it delivers rows by; '-' desc */
-  const CqArgDef *aArg;           /* Arguments: hidden columns */
-  int nArg;
-  u8 bWrites;                     /* 0: only looks (claimq_peek) */
-  u8 bClaimCols;                  /* Followed by the claim's columns */
-  /* Claim.  aArg holds nArg values, nLimit is SQL's LIMIT or 2^63-1. */
-  void (*xFill)(CqOp*, const CqVal *aArg, i64 nLimit, CqRows*);
+typedef struct CqRequest CqRequest;
+struct CqRequest {
+  CqText request;                 /* As given */
+  const char *zFunc;              /* What it is for */
+  char *zScope;
+  int nScope;
+  CqText owner;
+  u8 bReplay;                     /* It was made before: this is the answer */
+  u8 bText;                       /* The answer is a text */
+  char *zAnswer;
+  int nAnswer;
+  i64 iAnswer;
 };
-#define CQ_MAX_ARG 12             /* At most so many arguments */
+CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
+CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
+                              CqText owner);
+/* The same for a function; an xFunc that reads its options itself calls it. */
+CQ_PRIV void claimqRequestCall(CqOp*, const CqCall*);
+CQ_PRIV int claimqRequestFind(CqOp*);
+CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
+CQ_PRIV void claimqRequestKeep(CqOp*);
+CQ_PRIV void claimqRequestEnd(CqOp*);
 
-/* Rows that fell due (see sql/schema.sql): so few a claim may leave unpromoted,
-** scanning them is cheap; so many it promotes at most, to bound its cost.  The
-** way to the first ready row: so many VM steps are few (about 30 rows).  Rows
-** that may be scanned without an index.  A claim of more rows moves them out
-** of the way at once: an idle claim that comes next cannot. */
-#define CQ_DUE_FEW   64
-#define CQ_DUE_MOST  10000
-#define CQ_STEPS_FEW 400
-#define CQ_SCAN_FEW  1000
-#define CQ_STAY_MOST 256
+/**************************************************************************
+** Interface to txn.c: taking the lock, all or nothing.
+*/
+/* What a task needs to write what it has loaded. */
+#define CQ_NEED_NOTHING 0         /* There is nothing to write */
+#define CQ_NEED_ONE     1         /* One write: a statement is atomic */
+#define CQ_NEED_TIDY    2         /* The same, and upkeep that can be left out
+                                  ** where only one write can be had */
+#define CQ_NEED_UNDO    3         /* One write that may have to be undone */
+#define CQ_NEED_MANY    4         /* Several writes, all or none of them */
+struct CqTask {
+  /* Load rows, decide, materialise the result; set eNeed.  May be called twice
+  ** (see xForget).  0: there is nothing to load, and eNeed is CQ_NEED_ONE. */
+  void (*xLoad)(CqOp*, CqTask*);
+  /* Write.  Nothing may fail after the last write. */
+  void (*xApply)(CqOp*, CqTask*);
+  /* Forget what was loaded: xLoad will be called again.  May be 0; is never
+  ** called for claim tables, whose statement starts over instead. */
+  void (*xForget)(CqTask*);
+  /* The answer, for a request: claimqRequestAnswer().  Called when all is
+  ** written, and so must need no memory of its own.  Tasks of functions have
+  ** it; a claim has it, and is remembered only if it took something. */
+  void (*xAnswer)(CqOp*, CqTask*);
+  /* Instead of xLoad, if the request was made before; 0: nothing to do, the
+  ** answer is in op.pReq. */
+  void (*xReplay)(CqOp*, CqTask*);
+  const char *zWhat;              /* For messages: "claimq_vacuum()" */
+  u8 eNeed;                       /* CQ_NEED_*, by xLoad */
+  u8 bInit;                       /* claimq_init(): no table can be relied on */
+  u8 bLocked;                     /* The write lock was held by xLoad */
+  u8 bKeep;                       /* The answer is to be remembered */
+  u8 bAlone;                      /* For xApply: no savepoint could be had */
+};
+/* Run a task that is the first member of the caller's own struct. */
+CQ_PRIV void claimqRun(CqOp*, CqTask*);
+/* For xApply: a write did not find the rows that xLoad has read.  The task is
+** undone, and begins again with the lock if it did not have it. */
+CQ_PRIV void claimqStale(CqOp*, const CqTask*);
+/* Before anything is written: read_only, unsupported. */
+CQ_PRIV void claimqCheckWritable(CqOp*);
+/* Inside the user's transaction: nested_write if the call stands in a writing
+** statement, which SQLite might not undo. */
+CQ_PRIV void claimqCheckNested(CqOp*, const char *zWhat);
+/* Around what makes indexes inside a savepoint: then a fault can be undone. */
+CQ_PRIV void claimqTxnGuard(CqOp*, CqStmt*);
+CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 
-/* The claim's columns, from iFirst on, in every claim table's rows. */
-#define CQ_CLAIM_COLS "claim_id lease_token fencing_token owner_id " \
-  "incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts"
-#define CQ_NCLAIMCOL 9
-typedef struct CqLease CqLease;   /* A lease about to be given */
+/**************************************************************************
+** Interface to lease.c: giving and judging a lease, the same for all.
+*/
+/* The claim's columns, after its own columns in every claim table's rows. */
+#define CQ_CLAIM_COLS "claim_id:t lease_token:t fencing_token:i owner_id:t " \
+  "incarnation_id:t claimed_at_ms:i expires_at_ms:i previous_claim_id:t " \
+  "attempts:i"
+#define CQ_CLAIM_OWNER       3    /* Places among these columns */
+#define CQ_CLAIM_INCARNATION 4
+#define CQ_CLAIM_CLAIMED     5
+#define CQ_CLAIM_EXPIRES     6
+#define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];
   char zToken[CQ_TOKEN_SZ];
@@ -292,116 +472,380 @@ struct CqLease {
   u8 bCells;                      /* aCell is filled */
   CqCell aCell[7];                /* Its cells, the same in all rows */
 };
+/* Derive claim id, token and expiry of the claim pClaim makes from head row
+** iHead, whose fencing token was iOldFence.  The texts are kept, not copied. */
+CQ_PRIV void claimqLeaseMake(
+  CqOp*, CqLease*, const CqClaim*, i64 iHead, i64 iOldFence, CqText scope
+);
+/* Fill the nine claim columns at a[0..8]. */
+CQ_PRIV void claimqLeaseCells(
+  CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
+);
+/* The same from a row that a claim holds already, whose columns claim_id,
+** lease_token, owner_id, incarnation_id, claimed_at_ms, expires_at_ms stand
+** together from iCol on. */
+CQ_PRIV void claimqLeaseKept(
+  CqOp*, CqRows*, CqCell *a, const CqStmt*, int iCol, i64 iFence, i64 nAttempt
+);
+/* Bind :head :claim :token :owner :incarnation :now :expires, those that the
+** statement has. */
+CQ_PRIV void claimqLeaseBind(CqOp*, CqStmt*, const CqLease*);
+/* Raise claim_lost for a verdict (CQ_HOLD_*).  other: the claim that has the
+** head row now, z==0 if none. */
+CQ_PRIV void claimqLeaseLost(CqOp*, int eVerdict, CqText claimId, CqText other);
 
+/**************************************************************************
+** What a discipline is: session.c and its sisters.
+*/
+/* Rows that fell due (see sql/schema.sql).  A claim may leave CQ_DUE_FEW of
+** them unpromoted, because scanning so few is cheap, and promotes CQ_DUE_MOST
+** at most, to bound its cost.  If it passes over more than CQ_PASS_FEW rows
+** that are not claimable on its way to the first that is, it moves them out of
+** the way.  A claim of more than CQ_STAY_MOST rows moves its own rows at once,
+** because an idle claim that comes next cannot. */
+#define CQ_DUE_FEW   64
+#define CQ_DUE_MOST  10000
+#define CQ_PASS_FEW  30
+#define CQ_STAY_MOST 256
+
+#define CQ_OWN_SZ    512          /* Bytes for a discipline's own state */
+typedef union CqOwn CqOwn;
+union CqOwn { i64 i; void *p; u8 a[CQ_OWN_SZ]; };
+
+/* One call of a claim table: the engine fills it and runs it as a task. */
+struct CqClaim {
+  CqTask task;                    /* First */
+  const CqTableDef *pDef;
+  const CqVal *aArg;              /* All arguments, in the table's order */
+  CqText owner, incarnation;
+  i64 iTtl;
+  i64 nMax;                       /* At most so many rows */
+  u8 bTime;                       /* The table looks at the time */
+  CqLease lease;                  /* Of the claim; of the last, if several */
+  CqIds ids;                      /* Keys of the rows taken, in order */
+  CqRows *pRows;                  /* The same rows, for the caller */
+  CqOwn own;                      /* The discipline's own state, zeroed */
+};
+
+struct CqTableDef {
+  const char *zName;              /* As in FROM zName(...) */
+  const char *zDoc;               /* One line, for claimq_help */
+  /* Own result columns, separated by blanks, each with its declared type: i
+  ** INTEGER, t TEXT, b BLOB, which is any value as it is.  "seq:i payload:b" */
+  const char *zCols;
+  const char *zOrder;             /* Columns it delivers rows by; '-' desc */
+  const CqArgDef *aArg;           /* Arguments: hidden columns */
+  int nArg;
+  u8 bWrites;                     /* 0: only looks (claimq_peek) */
+  u8 bClaimCols;                  /* Followed by the claim's columns */
+  const char *zPrefix;            /* Of the claim ids it gives */
+  /* Read the discipline's own arguments into own; may be 0. */
+  void (*xArgs)(CqOp*, CqClaim*);
+  /* Load and decide: add the rows it takes to pRows, their keys to ids, make
+  ** the lease; set task.eNeed. */
+  void (*xNext)(CqOp*, CqClaim*);
+  /* Write the lease to the rows: one statement. */
+  void (*xStamp)(CqOp*, CqClaim*);
+  /* Upkeep of the indexes, before the rows are stamped; may be 0. */
+  void (*xTidy)(CqOp*, CqClaim*);
+  /* Free what own points to; may be 0. */
+  void (*xDone)(CqClaim*);
+  /* The earliest time at which such a claim could succeed if nothing else
+  ** happens: now if it would succeed now, and only then; CQ_I64_MAX: never.
+  ** Never later than the true time.  Reads only. */
+  i64 (*xNextAt)(CqOp*, CqClaim*);
+  /* Add the rows of claim claimId, with the lease they have, to pRows:
+  ** all that the claim gave if it still holds, else none. */
+  void (*xRows)(CqOp*, CqClaim*, CqText claimId);
+};
+#define CQ_MAX_ARG 14             /* At most so many arguments */
+
+/* The verbs.  For CqDiscipline.aSettle and aFast, in this order: */
+#define CQ_VERBS(RENEW, COMPLETE, RELEASE, RETRY, REJECT, REVOKE) \
+  { RENEW, COMPLETE, RELEASE, RETRY, REJECT, -1, REVOKE }
 #define CQ_RENEW    0
 #define CQ_COMPLETE 1
 #define CQ_RELEASE  2
 #define CQ_RETRY    3
 #define CQ_REJECT   4
 #define CQ_GUARD    5
+#define CQ_REVOKE   6             /* An operator's: it needs no token */
+#define CQ_NVERB    7
 
+/* One call of a verb: the engine fills it and runs it as a task. */
 struct CqVerb {
-  int eVerb;                      /* CQ_RENEW ... CQ_GUARD */
+  CqTask task;                    /* First */
+  const CqDiscipline *pD;
+  int eVerb;                      /* CQ_RENEW ... CQ_REVOKE */
   CqText claimId, token;
+  u8 bByKey;                      /* revoke: the row was named, not the claim */
+  u8 bNoFast;                     /* By xVerbCheck: not in one step (aFast) */
+  char *zRevoked;                 /* revoke: both as the row has them */
   i64 iHead, iFence;              /* Parsed from claimId; -1 if malformed */
   i64 iTtl;                       /* renew */
   CqText reason;                  /* retry, reject */
   i64 iDelay;                     /* release, retry: delay_ms; -1 not given */
   const CqVal *aOpt;              /* The discipline's own options */
-  i64 iResult;                    /* OUT: the number to return */
-  const char *zResult;            /* OUT: the word to return, if not 0 */
+  CqHold hold;                    /* What the claim holds; by the engine */
+  /* What xDecide decides; the engine has filled in what is usual. */
+  int eStmt;                      /* The statement that settles */
+  i64 iUntil;                     /* :until: new expiry, due time; -1: NULL */
+  i64 nExpect;                    /* Rows it must change; -1: any number */
+  i64 iResult;                    /* The number to return */
+  const char *zResult;            /* The word to return, if not 0 */
+  CqOwn own;                      /* The discipline's own state, zeroed */
 };
 
-/* A scalar function.  The wrapper in claimq_func.c counts the arguments,
-** refuses a read-only database if it writes, and reports op's error. */
-struct CqFuncDef {
-  const char *zName;
-  const char *zUsage;             /* "(session, payload [, option ...])" */
-  int nMin, nMax;                 /* Number of arguments; nMax<0: any */
-  u8 eKind;                       /* CQ_F_* */
-  void (*xFunc)(CqOp*, sqlite3_context*, int, sqlite3_value**);
+/* New work: the engine fills it and runs it as a task. */
+struct CqPut {
+  CqTask task;                    /* First */
+  const CqDiscipline *pD;
+  CqText scope;                   /* Session, lane, queue */
+  sqlite3_value *pPayload;
+  const CqVal *aOpt;              /* One per definition of pD->pPut->aOpt */
+  u8 bPlain;                      /* No option was given */
+  u8 bSourceKeyFree;              /* A source key that is taken is left out */
+  i64 iKey;                       /* OUT: the key of the work, if an integer */
+  char *zKey;                     /* OUT: the same if text; freed by engine */
+  CqOwn own;                      /* The discipline's own state, zeroed */
 };
-#define CQ_F_PURE   0             /* Deterministic and innocuous */
-#define CQ_F_READ   1             /* Looks at the database or the world */
-#define CQ_F_WRITE  2             /* Changes it: DIRECTONLY */
-#define CQ_F_INSERT 3             /* ... and may set last_insert_rowid() */
-#define CQ_F_INIT   4             /* Decides itself whether it must write */
+#define CQ_MAX_OPT 32             /* Options of any function, at most */
+
+/* A kind of row that claimq_vacuum() removes by its key.  eSelect gives at
+** most :limit rows of id and at_ms, the oldest first; those whose time is not
+** after the deadline go.  eDelete removes at most :limit rows of the list
+** :ids; aFirst[], those that are not -1, run before it and remove at most
+** :limit of the rows that depend on them. */
+typedef struct CqVacuumDef CqVacuumDef;
+struct CqVacuumDef {
+  int eSelect, eDelete, aFirst[2];
+  u8 bOld;                        /* Only with older_than_ms, by that time */
+};
 
 struct CqDiscipline {
   const char *zName;
   const char *zPrefix;            /* Of its claim ids, without the colon */
   const CqTableDef *aTable;       /* Its claim tables */
   int nTable;
-  const CqArgDef *aOpt;           /* Options of its verbs (mVerb) */
-  int nOpt;
   const CqFuncDef *aFunc;         /* Scalar functions of its own */
   int nFunc;
-  void (*xVerb)(CqOp*, CqVerb*);  /* Settle: any of the verbs */
+
+  /* The verbs.  eHold finds the head row :head; its first columns are
+  ** claim_id, lease_token and claim_size. */
+  const CqArgDef *aOpt;           /* Options of its verbs (mVerb) */
+  int nOpt;
+  int eHold;
+  /* For each verb the statement that settles it, -1 if xDecide chooses; and
+  ** the one that does it in one step for a claim of one row that is there
+  ** (parameters :head :claim :token :now :until), -1 if there is none. */
+  int aSettle[CQ_NVERB];
+  int aFast[CQ_NVERB];
+  /* Refuse a verb by its arguments alone; may be 0. */
+  void (*xVerbCheck)(CqOp*, CqVerb*);
+  /* A claim of several rows, whose head pHead stands on: count them into
+  ** hold.  0: its claims are of one row. */
+  void (*xMembers)(CqOp*, CqVerb*, CqStmt *pHead);
+  /* The claim does not hold its rows (verdict CQ_HOLD_*).  1: that is no error,
+  ** and the result is set.  May be 0. */
+  int (*xLost)(CqOp*, CqVerb*, int eVerdict, CqStmt *pHead);
+  /* The claim holds: decide what the verb writes and returns.  May be 0. */
+  void (*xDecide)(CqOp*, CqVerb*, CqStmt *pHead);
+  /* Bind the settling statement's parameters that are not common; may be 0. */
+  void (*xBind)(CqOp*, CqVerb*, CqStmt*);
+  /* Settle by statements of its own, if the task needs CQ_NEED_MANY or eStmt
+  ** is -1; 0: by the one statement eStmt, always. */
+  void (*xSettle)(CqOp*, CqVerb*);
+  void (*xVerbDone)(CqVerb*);     /* Free what own points to; may be 0 */
+
   /* claimq_cancel(): of what type its keys are (0: nothing to cancel), and the
   ** word to return. */
   u8 eCancel;
   const char *(*xCancel)(CqOp*, const CqVal *pKey, int bForce);
+
+  /* New work: the function that puts it (0: there is none), whose arguments
+  ** are the scope and the payload, and whose options are the work's. */
+  const CqFuncDef *pPut;
+  /* Work comes back from a dead letter: make the put's scope of the letter's,
+  ** and add to the options what they do not say.  May be 0. */
+  void (*xPutBack)(CqOp*, CqPut*, CqVal *aOpt, CqText payloadType);
+  /* Check scope and options; set task.xLoad if something must be looked up
+  ** before the work can be written. */
+  void (*xPutCheck)(CqOp*, CqPut*);
+  void (*xPutWrite)(CqOp*, CqPut*);       /* Write it: one statement */
+  void (*xPutDone)(CqPut*);               /* May be 0 */
+
+  /* claimq_vacuum(): rows that go by their keys, and others. */
+  const CqVacuumDef *aVacuum;
+  int nVacuum;
+  int (*xVacuumAny)(CqOp*);               /* 1: xVacuum has something to do */
+  void (*xVacuum)(CqOp*, CqVacuum*);
 };
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
-CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqContestDiscipline(void);
-CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /**************************************************************************
-** Interface to lease.c: what all disciplines share in giving and checking
-** a lease.
+** Interface to func.c: the scalar functions.
 */
-/* Derive claim id, token and expiry.  The texts are kept, not copied. */
-CQ_PRIV void claimqLeaseMake(
-  CqLease*, const char *zPrefix, i64 iHead, i64 iOldFence, CqText scope,
-  CqText owner, CqText incarnation, i64 iNow, i64 iTtl
-);
-/* Fill the nine claim columns at a[0..8]. */
-CQ_PRIV void claimqLeaseCells(
-  CqOp*, CqRows*, CqCell *a, CqLease*, CqText previous, i64 nAttempt
-);
-/* Bind claim_id, lease_token, owner_id, incarnation_id, claimed_at_ms,
-** expires_at_ms at iFirst .. iFirst+5. */
-CQ_PRIV void claimqLeaseBind(CqOp*, sqlite3_stmt*, int iFirst, const CqLease*);
-/* Raise claim_lost for a verdict (CQ_HOLD_*).  other: the claim that has the
-** head row now, z==0 if none. */
-CQ_PRIV void claimqLeaseLost(CqOp*, int eVerdict, CqText claimId, CqText other);
-/* What the claim of a verb holds (CQ_HOLD_*).  Raises claim_lost unless that is
-** all of it, or the verb is release, which then has nothing to do. */
-CQ_PRIV int claimqLeaseVerdict(
-  CqOp*, const CqVerb*, const CqHold*, CqText other
-);
-/* Run the task of a verb.  guard only loads: it takes no lock. */
-CQ_PRIV void claimqVerbRun(CqOp*, CqVerb*, const CqTask*, void *pCtx);
-/* renew and complete, the verbs of nearly every claim, in one statement for
-** the usual case of one row that the claim holds: 1.  0 if it changed nothing:
-** the long way decides, and says why; also if op has an error.  ?1 is the
-** head, ?2 and ?3 claim id and token, ?4 the new expiry or now, ?5 pVal. */
-CQ_PRIV int claimqVerbFast(CqOp*, CqVerb*, int eRenew, int eComplete,
-                           sqlite3_value *pVal);
-
-/**************************************************************************
-** Interface to vacuum.c: claimq_vacuum([options]).
-*/
-CQ_PRIV void claimqVacuumFunc(CqOp*, sqlite3_context*, int, sqlite3_value**);
-
-/**************************************************************************
-** Interface to claimq_verb.c: claim-id prefix -> discipline -> settle.
-*/
-CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
-
-/**************************************************************************
-** Interface to claimq_func.c: the scalar functions.
-*/
+/* The wrapper in func.c counts the arguments, reads them by their definitions,
+** refuses a database that cannot be written if the function writes, and
+** reports op's error. */
+struct CqFuncDef {
+  const char *zName;
+  const char *zDoc;               /* One line, for claimq_help */
+  u8 eKind;                       /* CQ_F_* */
+  u8 nMin;                        /* So many arguments must be given */
+  u8 bRest;                       /* More values may follow: xFunc reads them */
+  const CqArgDef *aArg;           /* Arguments by position */
+  int nArg;
+  const CqArgDef *aOpt;           /* Options: name, value pairs after them */
+  int nOpt;
+  void (*xFunc)(CqOp*, CqCall*);
+  int iData;                      /* For xFunc: which verb, which discipline */
+};
+#define CQ_F_PURE   0             /* Deterministic and innocuous */
+#define CQ_F_READ   1             /* Looks at the database or the world */
+#define CQ_F_WAIT   2             /* The same, and DIRECTONLY */
+#define CQ_F_WRITE  3             /* Changes it: DIRECTONLY */
+#define CQ_F_INSERT 4             /* ... and may set last_insert_rowid() */
+#define CQ_F_INIT   5             /* Decides itself whether it must write */
+#define CQ_F_FENCE  6             /* As WRITE, and may stand in WHERE clauses
+                                  ** of writing statements */
+struct CqCall {
+  const CqFuncDef *pDef;
+  sqlite3_context *pCtx;          /* For the result */
+  int nVal;                       /* All values that were given */
+  sqlite3_value **apVal;
+  CqVal aArg[CQ_MAX_ARG];         /* One for each of pDef->aArg */
+  CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
+};
 CQ_PRIV int claimqFuncRegister(CqConn*);
+/* The i-th list of functions, 0 past the last. */
+CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
+/**************************************************************************
+** The engine: claim.c, verb.c, put.c, vacuum.c.  Each runs what all
+** disciplines do the same way, and calls the discipline for the rest.
+*/
+/* claim.c: one call of a claim table, rows into pRows.  nLimit: SQL's LIMIT. */
+CQ_PRIV void claimqClaim(
+  CqOp*, const CqTableDef*, const CqVal *aArg, i64 nLimit, CqRows*
+);
+/* For xNext: rows were taken.  CQ_NEED_TIDY if bTidy. */
+CQ_PRIV void claimqClaimNeed(CqClaim*, int bTidy);
+/* For xStamp: run a stamping statement; it must change n rows. */
+CQ_PRIV void claimqClaimStamp(CqOp*, CqClaim*, CqStmt*, i64 n);
+
+/* look.c: a claim that is only looked at. */
+typedef struct CqLook CqLook;
+struct CqLook {
+  CqClaim c;
+  CqVal aArg[CQ_MAX_ARG];
+};
+CQ_PRIV void claimqLookBegin(CqOp*, CqLook*, CqText name, const char *zMore);
+CQ_PRIV void claimqLookArgs(CqOp*, CqLook*, int bNow, int, sqlite3_value**);
+CQ_PRIV void claimqLookNamed(
+  CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
+  sqlite3_value *pScope
+);
+CQ_PRIV i64 claimqLookNextAt(CqOp*, CqLook*);
+/* For xNextAt: would xNext take something? and the times of a *_LATER. */
+#define CQ_LOOK_COLS 32           /* More than any claim table has */
+#define CQ_LOOK_ROWS 1000         /* Rows that are read at most */
+CQ_PRIV int claimqLookTakes(CqOp*, CqClaim*);
+CQ_PRIV i64 claimqLookLater(CqOp*, CqStmt*);
+
+/* wait.c: claimq_wait(), claimq_next_at(). */
+CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);
+
+/* verb.c */
+CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
+/* Judge the claim of a verb: a CQ_HOLD_* verdict.  Raises claim_lost unless it
+** is OK, or the verb is release, which then has nothing to do.  pHead is left
+** standing on the head row, and is the caller's to give back. */
+CQ_PRIV int claimqVerbHold(CqOp*, CqVerb*, CqStmt *pHead);
+/* Bind :head :claim :token :now :until :reason, those the statement has. */
+CQ_PRIV void claimqVerbBind(CqOp*, const CqVerb*, CqStmt*);
+
+CQ_PRIV int claimqIsVerb(const CqFuncDef*);
+/* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
+** past the last. */
+CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
+
+/* put.c */
+CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
+/* Put new work as part of another task, which needs CQ_NEED_MANY: look up what
+** must be, and write.  The caller calls claimqPutDone(), also after errors. */
+CQ_PRIV void claimqPutInside(CqOp*, CqPut*);
+CQ_PRIV void claimqPutDone(CqPut*);
+/* The way to hand a number out of an INSERT, claimq_note(:where, value): the
+** types of a pointer to an i64, and to a CqMaker, which also makes a text of
+** the number.  The text must stay until the statement has ended. */
+#define CQ_NOTE_TYPE  "claimq-note"
+#define CQ_MAKER_TYPE "claimq-maker"
+typedef struct CqMaker CqMaker;
+struct CqMaker {
+  const char *(*xMake)(CqMaker*, i64);
+};
+
+/* origin.c: what a dead letter remembers of the work that failed. */
+CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc);
+CQ_PRIV int claimqOriginRead(
+  CqOp*, CqText origin, const CqArgDef *aDef, int nDef, char *zBuf, CqVal *aOut
+);
+
+/* vacuum.c */
+struct CqVacuum {
+  CqTask task;                    /* First */
+  const CqVal *aOpt;
+  i64 nLeft;                      /* Rows that may still be removed */
+  i64 nRemoved;
+};
+CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
+
+/**************************************************************************
+** Interface to schedule.c: claimq_cron_next().
+*/
+CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
+
+/**************************************************************************
+** Interface to restore.c: claimq_restored().
+*/
+CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
+
+/* help.c: the table claimq_help. */
+CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+
+/**************************************************************************
+** Interface to vtab/replay.c: one claim per statement.
+*/
+typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
+struct CqAnswer {
+  CqAnswer *pNext;                /* The one before */
+  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
+  CqAnswer **ppSlot;              /* What points here in the tree */
+  const CqTableDef *pDef;         /* The table that gave it */
+  CqRows rows;
+  CqCell aArg[CQ_MAX_ARG];        /* Arguments, copied; the bytes are in rows */
+};
+CQ_PRIV CqPrep *claimqPrepNow(CqConn*);               /* From xBestIndex */
+CQ_PRIV CqPrep *claimqPrepFind(CqConn*, i64 iPrep);   /* 0: long ago */
+CQ_PRIV int claimqPrepRefused(CqOp*, CqPrep*);        /* From xFilter */
+CQ_PRIV void claimqUserOpen(CqConn*, CqUser*);
+CQ_PRIV void claimqUserEnter(CqOp*, CqUser*, i64 iPrep);
+CQ_PRIV void claimqUserClose(CqConn*, CqUser*);
+CQ_PRIV CqAnswer *claimqReplayFind(
+  CqReplay*, const CqTableDef*, sqlite3_value **apArg
+);
+CQ_PRIV CqAnswer *claimqReplayBegin(
+  CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
+);
+CQ_PRIV void claimqReplayForget(CqReplay*);
 
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
+/* The i-th list of tables, 0 past the last. */
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
 /* CREATE VIRTUAL TABLE temp.* for all claim tables that are not there.  Never
 ** an error: 1 if all of them are there afterwards. */
 CQ_PRIV int claimqVtabAttach(CqConn*);

@@ -6,7 +6,8 @@
 ** Loading registers functions and claim tables with this one connection and
 ** writes nothing to the database.  It also creates the claim tables in the
 ** connection's temp schema, where they can wait for a lock (see claim_vtab.c);
-** if that cannot be done now, it is done later.
+** if that cannot be done now, it is done later.  Loading again, from whichever
+** copy of the file, changes nothing.
 */
 #include "claimq_int.h"
 #ifndef CLAIMQ_AMALGAMATION
@@ -16,34 +17,63 @@ SQLITE_EXTENSION_INIT1
 /*
 ** The disciplines.  Another one is another line here.
 */
+#define CQ_DISCIPLINES(X) \
+  X(Session) \
+  X(Lane) \
+  X(Outbox) \
+  X(Contest) \
+  X(Letter)
+
+#define CQ_DECLARE(NAME) \
+  CQ_PRIV const CqDiscipline *claimq##NAME##Discipline(void);
+CQ_DISCIPLINES(CQ_DECLARE)
+
+/*
+** The i-th of them, 0 past the last.
+*/
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
-  switch( i ){
-    case 0: return claimqSessionDiscipline();
-    case 1: return claimqLaneDiscipline();
-    case 2: return claimqOutboxDiscipline();
-    case 3: return claimqContestDiscipline();
-    case 4: return claimqLetterDiscipline();
-  }
-  return 0;
+#define CQ_ENTRY(NAME) claimq##NAME##Discipline,
+  static const CqDiscipline *(*const ax[])(void) = {
+    CQ_DISCIPLINES(CQ_ENTRY)
+  };
+  return i<CQ_ARRAYSIZE(ax) ? ax[i]() : 0;
 }
 
 /*
-** Functions come first.  SQLITE_BUSY then means that they are there already
-** and that a statement is running (SELECT load_extension() itself, say): the
-** extension was loaded before, and need not be loaded again.
+** Was the extension loaded into this connection before?  Then the module that
+** is registered last is there.  The list of modules is had without a look at
+** the database, which may be locked, and without an error, which SQLite would
+** write to the application's log.  Returns SQLite's code; if the pragma is
+** refused by an authorizer, say, nothing is known, and the answer is no.
+*/
+static int cqLoaded(sqlite3 *db, int *pbLoaded){
+  sqlite3_stmt *pStmt = 0;
+  int rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_LOAD_MODULES].zSql, -1,
+                              &pStmt, 0);
+  while( rc==SQLITE_OK && !*pbLoaded && sqlite3_step(pStmt)==SQLITE_ROW ){
+    const char *zName = (const char*)
+        sqlite3_column_text(pStmt, CQ_COL_LOAD_MODULES_module_list);
+    *pbLoaded = zName && sqlite3_stricmp(zName, CQ_IDS_MODULE)==0;
+  }
+  if( rc==SQLITE_OK ) rc = sqlite3_reset(pStmt);
+  sqlite3_finalize(pStmt);
+  return rc==SQLITE_NOMEM ? rc : SQLITE_OK;
+}
+
+/*
+** Register everything, the module that cqLoaded() looks for last.
 */
 static int cqRegister(sqlite3 *db){
-  CqConn *pConn = claimqConnNew(db);
-  int rc;
+  CqConn *pConn;
+  int bLoaded = 0;
+  int rc = cqLoaded(db, &bLoaded);
+  if( rc || bLoaded ) return rc;
+  pConn = claimqConnNew(db);
   if( pConn==0 ) return SQLITE_NOMEM;
   rc = claimqFuncRegister(pConn);
-  if( rc==SQLITE_BUSY ){
-    claimqConnUnref(pConn);
-    return SQLITE_OK;
-  }
-  if( rc==SQLITE_OK ) rc = claimqCacheRegister(pConn);
-  if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
+  if( rc==SQLITE_OK ) rc = claimqStmtRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
+  if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
   if( rc==SQLITE_OK && !claimqVtabAttach(pConn) ){
     /* For an automatic extension sqlite3_open() returns what it finds in
     ** sqlite3_errcode().  This sets it to SQLITE_OK. */
@@ -53,15 +83,23 @@ static int cqRegister(sqlite3 *db){
   return rc;
 }
 
+/*
+** An SQLite that was built without sqlite3_load_extension() has no list of its
+** routines to give to a program's own extensions: these must be compiled with
+** -DSQLITE_CORE.  Without the list not even a message can be made.
+*/
 int sqlite3_claimq_init(
   struct sqlite3 *db, char **pzErrMsg,
   const struct sqlite3_api_routines *pApi
 ){
+#ifndef SQLITE_CORE
+  if( pApi==0 ) return SQLITE_ERROR;
+#endif
   SQLITE_EXTENSION_INIT2(pApi);
   (void)pApi;
   if( sqlite3_libversion_number()<CLAIMQ_MIN_SQLITE ){
     *pzErrMsg = sqlite3_mprintf(
-        "claimq %s needs SQLite 3.38.0 or newer, this is %s",
+        "claimq %s needs SQLite 3.39.0 or newer, this is %s",
         CLAIMQ_VERSION, sqlite3_libversion());
     return SQLITE_ERROR;
   }

@@ -16,7 +16,7 @@
 ** (`yield`).  A yield writes nothing, not even for the holder itself
 ** (`mine`=1), who extends its claim with claimq_renew().
 **
-** What the rules of SPEC section 9 leave open is decided so:
+** Some cases that are easy to overlook:
 **
 **   *  ttl_ms 0 holds nothing and writes nothing.  If somebody is live, the
 **      row describes that holder as any yield does: a way to look.  If nobody
@@ -41,46 +41,53 @@
 
 #define CQ_LABEL_MAX 65535        /* Bytes of a label or an owner */
 
-/* Columns of CONTEST_HOLDER; the claim columns stand at 1..9. */
-#define CQ_CH_ID       0
-#define CQ_CH_CLAIM    1
-#define CQ_CH_OWNER    4
-#define CQ_CH_INC      5
-#define CQ_CH_EXPIRES  7
-#define CQ_CH_ATTEMPTS 10
-
 /* Columns of the claim table that are its own. */
 #define CQ_CON_OUTCOME 0
 #define CQ_CON_MINE    1
 #define CQ_CON_KIND    2
 #define CQ_CON_LABEL   3
 #define CQ_CON_NCOL    4
-#define CQ_CON_COLS "outcome mine subject_kind subject_label"
+#define CQ_CON_COLS \
+  "outcome:t mine:i subject_kind:i subject_label:t"
 
 /**************************************************************************
 ** The contest
 */
+#define CQ_CONTEST_KIND  0        /* Arguments */
+#define CQ_CONTEST_LABEL 1
+static const CqArgDef cqContestArg[] = {
+  { CQ_ARG(INT, "kind"), .mFlag = CQ_A_REQUIRED|CQ_A_LOOK, .iMax = 255,
+    .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "a small number that tells kinds of subjects apart" },
+  { CQ_ARG(TEXT, "label"), .mFlag = CQ_A_REQUIRED|CQ_A_NAME,
+    .iMax = CQ_LABEL_MAX,
+    .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "the name of the subject" },
+  { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED, .iMax = CQ_LABEL_MAX,
+    .eRole = CQ_ROLE_OWNER, .zDoc = "who contends" },
+  CQ_ARG_TTL,
+  CQ_ARG_INCARNATION,
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
+};
+
 typedef struct CqContest CqContest;
 struct CqContest {
-  i64 iKind, iTtl;
-  CqText label, owner, incarnation;
   u8 bNew;                        /* The subject has no row yet */
-  CqLease lease;
-  CqRows *pRows;                  /* One row, for the caller */
 };
 
 /*
 ** Begin the one row of the answer.  Returns its cells, 0 on error.
 */
 static CqCell *cqContestRow(
-  CqOp *p, CqContest *pC, const char *zOutcome, int bMine
+  CqOp *p, CqClaim *pC, const char *zOutcome, int bMine
 ){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   if( a==0 ) return 0;
   claimqCellText(p, pC->pRows, &a[CQ_CON_OUTCOME], claimqStr(zOutcome));
   claimqCellInt(&a[CQ_CON_MINE], bMine);
-  claimqCellInt(&a[CQ_CON_KIND], pC->iKind);
-  claimqCellText(p, pC->pRows, &a[CQ_CON_LABEL], pC->label);
+  claimqCellInt(&a[CQ_CON_KIND], pC->aArg[CQ_CONTEST_KIND].i);
+  claimqCellText(p, pC->pRows, &a[CQ_CON_LABEL], pC->aArg[CQ_CONTEST_LABEL].t);
   return p->rc ? 0 : a;
 }
 
@@ -88,196 +95,178 @@ static CqCell *cqContestRow(
 ** Somebody is live, or the subject is kept back: describe that.  The lease
 ** token is shown to the holder alone.
 */
-static void cqContestYield(CqOp *p, CqContest *pC, sqlite3_stmt *pHolder){
-  int bMine = claimqTextEq(claimqColumnText(p, pHolder, CQ_CH_OWNER), pC->owner)
-      && claimqTextEq(claimqColumnText(p, pHolder, CQ_CH_INC), pC->incarnation);
-  CqCell *a = cqContestRow(p, pC, "yield", bMine);
+static void cqContestShow(
+  CqOp *p, CqClaim *pC, const CqStmt *pHolder, const char *zOutcome
+){
+  const int iClaim = CQ_COL_CONTEST_HOLDER_claim_id;
+  int bMine = claimqTextEq(pC->owner,
+          claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_owner_id))
+      && claimqTextEq(pC->incarnation,
+          claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_incarnation_id));
+  CqCell *a = cqContestRow(p, pC, zOutcome, bMine);
   int i;
   for(i=0; i<CQ_NCLAIMCOL && p->rc==SQLITE_OK; i++){
-    if( i==1 && !bMine ) continue;
-    claimqCellColumn(p, pC->pRows, &a[CQ_CON_NCOL+i], pHolder, CQ_CH_CLAIM+i);
+    if( iClaim+i==CQ_COL_CONTEST_HOLDER_lease_token && !bMine ) continue;
+    claimqCellColumn(p, pC->pRows, &a[CQ_CON_NCOL+i], pHolder, iClaim+i);
   }
 }
 
 /*
 ** ttl_ms 0, and nobody is live.
 */
-static void cqContestNothing(CqOp *p, CqContest *pC){
+static void cqContestNothing(CqOp *p, CqClaim *pC){
   CqCell *a = cqContestRow(p, pC, "yield", 1);
   if( a==0 ) return;
   a += CQ_CON_NCOL;
-  claimqCellText(p, pC->pRows, &a[3], pC->owner);
-  claimqCellText(p, pC->pRows, &a[4], pC->incarnation);
-  claimqCellInt(&a[5], claimqNow(p));
-  claimqCellInt(&a[6], claimqNow(p));
+  claimqCellText(p, pC->pRows, &a[CQ_CLAIM_OWNER], pC->owner);
+  claimqCellText(p, pC->pRows, &a[CQ_CLAIM_INCARNATION], pC->incarnation);
+  claimqCellInt(&a[CQ_CLAIM_CLAIMED], claimqNow(p));
+  claimqCellInt(&a[CQ_CLAIM_EXPIRES], claimqNow(p));
 }
 
 /*
-** SCOPE of the lease token: KIND/LABEL.  The caller frees; z==0 on OOM.
+** SCOPE of the lease token: KIND/LABEL.  The caller frees; z==0 if there is no
+** memory.
 */
-static CqText cqContestScope(CqOp *p, const CqContest *pC){
+static CqText cqContestScope(CqOp *p, const CqClaim *pC){
+  CqText label = pC->aArg[CQ_CONTEST_LABEL].t;
   CqText t = {0, 0};
-  char *z = claimqMalloc(p, (i64)pC->label.n+21);
+  char *z = claimqMalloc(p, (i64)label.n+21);
   if( z ){
-    t.n = claimqI64Text(pC->iKind, z);
+    t.n = claimqI64Text(pC->aArg[CQ_CONTEST_KIND].i, z);
     z[t.n++] = '/';
-    memcpy(&z[t.n], pC->label.z, (size_t)pC->label.n);
-    t.n += pC->label.n;
+    memcpy(&z[t.n], label.z, (size_t)label.n);
+    t.n += label.n;
     t.z = z;
   }
   return t;
 }
 
 /*
-** Nobody is live: the caller wins.  iHolder is the subject's row, or 0.
+** Nobody is live: the caller wins.  pHolder stands on the subject's row if it
+** has one.
 */
-static void cqContestWin(
-  CqOp *p, CqContest *pC, i64 iHolder, CqText previous, i64 nAttempt
-){
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_CONTEST_COUNTER);
+static void cqContestWin(CqOp *p, CqClaim *pC, const CqStmt *pHolder){
+  int bNew = ((CqContest*)&pC->own)->bNew;
+  CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_COUNTER);
   CqText scope = cqContestScope(p, pC);
+  CqText previous = {0, 0};
+  i64 iHolder, nAttempt = 0;
   CqCell *a;
-  if( claimqStep(p, pStmt) ){
-    i64 iNew = sqlite3_column_int64(pStmt, 1);
-    claimqLeaseMake(&pC->lease, "qsc", pC->bNew ? iNew : iHolder,
-        sqlite3_column_int64(pStmt, 0), scope, pC->owner, pC->incarnation,
-        claimqNow(p), pC->iTtl);
-    a = cqContestRow(p, pC, "claimed", 1);
-    if( a ){
-      claimqLeaseCells(p, pC->pRows, &a[CQ_CON_NCOL], &pC->lease, previous,
-                       nAttempt);
+  if( claimqStep(p, &s) ){
+    iHolder = claimqColInt(&s, CQ_COL_CONTEST_COUNTER_new_id);
+    if( !bNew ){
+      iHolder = claimqColInt(pHolder, CQ_COL_CONTEST_HOLDER_holder_id);
+      previous = claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_claim_id);
+      nAttempt = claimqColInt(pHolder, CQ_COL_CONTEST_HOLDER_attempts);
     }
-    p->nWrite = 1;
+    claimqLeaseMake(p, &pC->lease, pC, iHolder,
+        claimqColInt(&s, CQ_COL_CONTEST_COUNTER_last_token), scope);
+    a = cqContestRow(p, pC, "claimed", 1);
+    claimqLeaseCells(p, pC->pRows, a ? &a[CQ_CON_NCOL] : 0, &pC->lease,
+                     previous, nAttempt);
+    claimqClaimNeed(pC, 0);
   }else{
     claimqFail(p, CQ_SCHEMA_MISMATCH, "the row contest_fence of claimq_meta is "
         "missing: insert it with a value above all tokens ever given");
   }
-  claimqStmtDone(p, CQ_SQL_CONTEST_COUNTER, pStmt);
+  claimqStmtDone(p, &s);
   sqlite3_free((char*)scope.z);
 }
 
-static void cqContestLoad(CqOp *p, void *pCtx){
-  CqContest *pC = (CqContest*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_CONTEST_HOLDER);
-  CqText none = {0, 0};
-  claimqBindInt(p, pStmt, 1, pC->iKind);
-  claimqBindText(p, pStmt, 2, pC->label);
-  pC->bNew = !claimqStep(p, pStmt);
-  if( p->rc==SQLITE_OK && !pC->bNew
-   && claimqLeaseLive(sqlite3_column_int64(pStmt, CQ_CH_EXPIRES), claimqNow(p))
-  ){
-    cqContestYield(p, pC, pStmt);
+/*
+** Take CONTEST_HOLDER, bound.
+*/
+static CqStmt cqContestHolder(CqOp *p, const CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_HOLDER);
+  claimqBindInt(p, &s, CQ_CONTEST_HOLDER_kind, pC->aArg[CQ_CONTEST_KIND].i);
+  claimqBindText(p, &s, CQ_CONTEST_HOLDER_label, pC->aArg[CQ_CONTEST_LABEL].t);
+  return s;
+}
+
+/*
+** The answer to a repeated request: the claim if it is still there, else a
+** yield that shows the present holder, or nobody.
+*/
+static void cqContestRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqStmt s = cqContestHolder(p, pC);
+  if( !claimqStep(p, &s) ){
+    cqContestRow(p, pC, "yield", 0);
+  }else if( claimqTextEq(claimId,
+        claimqColText(p, &s, CQ_COL_CONTEST_HOLDER_claim_id)) ){
+    cqContestShow(p, pC, &s, "claimed");
+  }else{
+    cqContestShow(p, pC, &s, "yield");
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** When the subject is free: at once, or when the present claim ends.
+*/
+static i64 cqContestNextAt(CqOp *p, CqClaim *pC){
+  CqStmt s = cqContestHolder(p, pC);
+  i64 iAt = claimqNow(p);
+  if( claimqStep(p, &s) ){
+    i64 iExpires = claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms);
+    if( claimqLeaseLive(iExpires, iAt) ) iAt = iExpires;
+  }
+  claimqStmtDone(p, &s);
+  return iAt;
+}
+
+static void cqContestNext(CqOp *p, CqClaim *pC){
+  CqContest *pOwn = (CqContest*)&pC->own;
+  CqStmt s = cqContestHolder(p, pC);
+  pOwn->bNew = !claimqStep(p, &s);
+  if( p->rc==SQLITE_OK && !pOwn->bNew && claimqLeaseLive(
+        claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms), claimqNow(p)) ){
+    cqContestShow(p, pC, &s, "yield");
   }else if( pC->iTtl==0 ){
     cqContestNothing(p, pC);
-  }else if( pC->bNew ){
-    cqContestWin(p, pC, 0, none, 0);
   }else{
-    cqContestWin(p, pC, sqlite3_column_int64(pStmt, CQ_CH_ID),
-                 claimqColumnText(p, pStmt, CQ_CH_CLAIM),
-                 sqlite3_column_int64(pStmt, CQ_CH_ATTEMPTS));
+    cqContestWin(p, pC, &s);
   }
-  claimqStmtDone(p, CQ_SQL_CONTEST_HOLDER, pStmt);
+  claimqStmtDone(p, &s);
 }
 
 /*
 ** One write; a trigger advances the counter.
 */
-static void cqContestApply(CqOp *p, void *pCtx){
-  CqContest *pC = (CqContest*)pCtx;
-  int eStmt = pC->bNew ? CQ_SQL_CONTEST_ENTER : CQ_SQL_CONTEST_TAKE;
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  claimqBindInt(p, pStmt, 1, pC->lease.iHead);
-  claimqLeaseBind(p, pStmt, 2, &pC->lease);
-  if( pC->bNew ){
-    claimqBindInt(p, pStmt, 8, pC->iKind);
-    claimqBindText(p, pStmt, 9, pC->label);
-    claimqBindInt(p, pStmt, 10, pC->lease.iFence);
+static void cqContestStamp(CqOp *p, CqClaim *pC){
+  if( ((CqContest*)&pC->own)->bNew ){
+    CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_ENTER);
+    claimqLeaseBind(p, &s, &pC->lease);
+    claimqBindInt(p, &s, CQ_CONTEST_ENTER_kind, pC->aArg[CQ_CONTEST_KIND].i);
+    claimqBindText(p, &s, CQ_CONTEST_ENTER_label,
+                   pC->aArg[CQ_CONTEST_LABEL].t);
+    claimqBindInt(p, &s, CQ_CONTEST_ENTER_fence, pC->lease.iFence);
+    claimqClaimStamp(p, pC, &s, 1);
   }else{
-    claimqBindInt(p, pStmt, 8, pC->lease.iFence);
+    CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_TAKE);
+    claimqLeaseBind(p, &s, &pC->lease);
+    claimqBindInt(p, &s, CQ_CONTEST_TAKE_fence, pC->lease.iFence);
+    claimqClaimStamp(p, pC, &s, 1);
   }
-  claimqExec(p, eStmt, pStmt);
-}
-
-/* Arguments of claimq_contest(...), in this order. */
-static const CqArgDef cqContestArg[] = {
-  { "kind",        CQ_T_INT,  CQ_A_REQUIRED, 0, 0, 0, 0, 255, 0 },
-  { "label",       CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, CQ_LABEL_MAX, 0 },
-  { "owner",       CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, CQ_LABEL_MAX, 0 },
-  { "ttl_ms",      CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
-  { "incarnation", CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
-  { "now_ms",      CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
-};
-
-static void cqContestFill(
-  CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
-){
-  static const CqTask task = { cqContestLoad, cqContestApply, 0 };
-  CqContest c;
-  if( CQ_NEVER(nLimit==0) ) return;   /* SQLite runs nothing for LIMIT 0 */
-  memset(&c, 0, sizeof(c));
-  c.iKind = aArg[0].i;
-  c.label = aArg[1].t;
-  c.owner = aArg[2].t;
-  c.iTtl = aArg[3].i;
-  c.incarnation = aArg[4].t;
-  c.pRows = pRows;
-  claimqRun(p, &task, &c);
 }
 
 /**************************************************************************
 ** The verbs
 */
-
-/*
-** Raises claim_lost unless the claim has its row, or the verb is release, for
-** which that is no error.
-*/
-static void cqContestVerbLoad(CqOp *p, void *pCtx){
-  CqVerb *pVerb = (CqVerb*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_CONTEST_BY_ID);
-  CqText other = {0, 0};
-  CqHold hold;
-  int eVerdict;
-  memset(&hold, 0, sizeof(hold));
-  hold.nSize = 1;
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  if( claimqStep(p, pStmt) ){
-    hold.bHead = 1;
-    other = claimqColumnText(p, pStmt, 0);
-    hold.nRow = claimqTextEq(other, pVerb->claimId);
-    hold.nToken = hold.nRow
-        && claimqTextEq(claimqColumnText(p, pStmt, 1), pVerb->token);
-  }
-  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
-  claimqStmtDone(p, CQ_SQL_CONTEST_BY_ID, pStmt);
-  pVerb->iResult = eVerdict==CQ_HOLD_OK;
-  p->nWrite = eVerdict==CQ_HOLD_OK && pVerb->eVerb!=CQ_GUARD;
-}
-
-static void cqContestVerbApply(CqOp *p, void *pCtx){
-  CqVerb *pVerb = (CqVerb*)pCtx;
-  int bRenew = pVerb->eVerb==CQ_RENEW;
-  i64 nKeep = bRenew ? pVerb->iTtl : pVerb->iDelay;
-  int eStmt = bRenew ? CQ_SQL_CONTEST_RENEW
-            : nKeep>0 ? CQ_SQL_CONTEST_KEEP_BACK : CQ_SQL_CONTEST_RELEASE;
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  if( eStmt!=CQ_SQL_CONTEST_RELEASE ){
-    i64 iUntil = claimqAddSat(claimqNow(p), nKeep);
-    claimqBindInt(p, pStmt, 2, iUntil);
-    if( bRenew ) pVerb->iResult = iUntil;
-  }
-  if( pVerb->eVerb==CQ_RETRY ) pVerb->zResult = "retry";
-  claimqExec(p, eStmt, pStmt);
-}
-
-static void cqContestVerb(CqOp *p, CqVerb *pVerb){
-  static const CqTask task = { cqContestVerbLoad, cqContestVerbApply, 0 };
-  if( pVerb->eVerb==CQ_REJECT ){
+static void cqContestCheck(CqOp *p, CqVerb *pV){
+  if( pV->eVerb==CQ_REJECT ){
     claimqFail(p, CQ_BAD_ARGUMENT, "a contest holds no work that could be "
         "rejected: use claimq_release()");
-  }else{
-    claimqVerbRun(p, pVerb, &task, pVerb);
+  }
+}
+
+/*
+** Released with a delay the subject keeps its row.
+*/
+static void cqContestDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  (void)p; (void)pHead;
+  if( pV->eVerb!=CQ_RENEW && pV->iDelay>0 ){
+    pV->eStmt = CQ_SQL_CONTEST_KEEP_BACK;
   }
 }
 
@@ -286,53 +275,51 @@ static void cqContestVerb(CqOp *p, CqVerb *pVerb){
 */
 typedef struct CqFence CqFence;
 struct CqFence {
+  CqTask task;                    /* First */
   CqText resource;
   i64 iToken;
   int bOk;                        /* OUT: the result */
 };
 
-static void cqFenceLoad(CqOp *p, void *pCtx){
-  CqFence *pF = (CqFence*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_FENCE_TOKEN);
-  claimqBindText(p, pStmt, 1, pF->resource);
+static void cqFenceLoad(CqOp *p, CqTask *pTask){
+  CqFence *pF = (CqFence*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_FENCE_TOKEN);
+  claimqBindText(p, &s, CQ_FENCE_TOKEN_resource, pF->resource);
   pF->bOk = 1;
-  p->nWrite = 1;
-  if( claimqStep(p, pStmt) ){
-    i64 iSeen = sqlite3_column_int64(pStmt, 0);
+  pTask->eNeed = CQ_NEED_ONE;
+  if( claimqStep(p, &s) ){
+    i64 iSeen = claimqColInt(&s, CQ_COL_FENCE_TOKEN_token);
     pF->bOk = pF->iToken>=iSeen;
-    p->nWrite = pF->iToken>iSeen;
+    if( pF->iToken<=iSeen ) pTask->eNeed = CQ_NEED_NOTHING;
   }
-  claimqStmtDone(p, CQ_SQL_FENCE_TOKEN, pStmt);
+  claimqStmtDone(p, &s);
 }
 
-static void cqFenceApply(CqOp *p, void *pCtx){
-  CqFence *pF = (CqFence*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_FENCE_RAISE);
-  claimqBindText(p, pStmt, 1, pF->resource);
-  claimqBindInt(p, pStmt, 2, pF->iToken);
-  claimqExec(p, CQ_SQL_FENCE_RAISE, pStmt);
+static void cqFenceApply(CqOp *p, CqTask *pTask){
+  CqFence *pF = (CqFence*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_FENCE_RAISE);
+  claimqBindText(p, &s, CQ_FENCE_RAISE_resource, pF->resource);
+  claimqBindInt(p, &s, CQ_FENCE_RAISE_seen, pF->iToken);
+  claimqExec(p, &s);
 }
 
-static void cqFenceFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  static const CqTask task = { cqFenceLoad, cqFenceApply, 0 };
-  static const CqArgDef resource = {
-    "resource", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0
-  };
-  static const CqArgDef token = {
-    "token", CQ_T_INT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0
-  };
+static const CqArgDef cqFenceArg[] = {
+  { CQ_ARG(TEXT, "resource"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "what is protected" },
+  { CQ_ARG(INT, "token"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the fencing token of a contest's winner" },
+};
+
+static void cqFenceFunc(CqOp *p, CqCall *pCall){
   CqFence f;
-  CqVal v;
-  (void)nVal;
   memset(&f, 0, sizeof(f));
-  claimqRead(p, &resource, apVal[0], &v);
-  f.resource = v.t;
-  claimqRead(p, &token, apVal[1], &v);
-  f.iToken = v.i;
-  claimqRun(p, &task, &f);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCtx, f.bOk);
+  f.task.xLoad = cqFenceLoad;
+  f.task.xApply = cqFenceApply;
+  f.task.zWhat = "claimq_fence()";
+  f.resource = pCall->aArg[0].t;
+  f.iToken = pCall->aArg[1].i;
+  claimqRun(p, &f.task);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, f.bOk);
 }
 
 /**************************************************************************
@@ -340,15 +327,29 @@ static void cqFenceFunc(
 */
 CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
   static const CqTableDef aTable[] = {
-    { "claimq_contest", CQ_CON_COLS, "subject_kind subject_label", cqContestArg,
-      sizeof(cqContestArg)/sizeof(cqContestArg[0]), 1, 1, cqContestFill },
+    { .zName = "claimq_contest", .zDoc = "become the holder of a subject",
+      .zCols = CQ_CON_COLS, .zOrder = "subject_kind subject_label",
+      .aArg = cqContestArg, .nArg = CQ_ARRAYSIZE(cqContestArg),
+      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qsc",
+      .xNext = cqContestNext, .xStamp = cqContestStamp,
+      .xNextAt = cqContestNextAt, .xRows = cqContestRows },
   };
   static const CqFuncDef aFunc[] = {
-    { "claimq_fence", "(resource, token)", 2, 2, CQ_F_WRITE, cqFenceFunc },
+    { .zName = "claimq_fence", .zDoc = "is this token the highest seen?",
+      .eKind = CQ_F_FENCE, .nMin = 2, .aArg = cqFenceArg,
+      .nArg = CQ_ARRAYSIZE(cqFenceArg), .xFunc = cqFenceFunc },
   };
   static const CqDiscipline contest = {
-    "contest", "qsc", aTable, sizeof(aTable)/sizeof(aTable[0]), 0, 0,
-    aFunc, sizeof(aFunc)/sizeof(aFunc[0]), cqContestVerb, 0, 0
+    .zName = "contest", .zPrefix = "qsc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .eHold = CQ_SQL_CONTEST_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_CONTEST_RENEW, CQ_SQL_CONTEST_RELEASE,
+        CQ_SQL_CONTEST_RELEASE, CQ_SQL_CONTEST_RELEASE, -1,
+        CQ_SQL_CONTEST_RELEASE),
+    .aFast = CQ_VERBS(-1, -1, -1, -1, -1, -1),
+    .xVerbCheck = cqContestCheck,
+    .xDecide = cqContestDecide,
   };
   return &contest;
 }

@@ -40,27 +40,27 @@ static void cqCapsSort(CqText *a, int n){
 }
 
 /*
-** Write t as a JSON string at z, which has room for 6*t.n+2 bytes.  Returns
-** the end.
+** Check a list of capabilities.  Returns the number of elements (twice the
+** same counts twice), -1 if this is no JSON array, -2 if it is one but an
+** element is empty or not a string.
 */
-CQ_PRIV char *claimqJsonWrite(CqText t, char *z){
-  static const char zHex[] = "0123456789abcdef";
-  int i;
-  *z++ = '"';
-  for(i=0; i<t.n; i++){
-    u8 c = (u8)t.z[i];
-    if( c<0x20 ){
-      memcpy(z, "\\u00", 4);
-      z[4] = zHex[c>>4];
-      z[5] = zHex[c&15];
-      z += 6;
-    }else{
-      if( c=='"' || c=='\\' ) *z++ = '\\';
-      *z++ = (char)c;
+CQ_PRIV int claimqCapsCheck(CqText json){
+  CqJson r;
+  int n = 0, bBad = 0, eTok;
+  claimqJsonInit(&r, json);
+  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return -1;
+  while( (eTok = claimqJsonNext(&r))>CQ_JSON_END ){
+    if( eTok==CQ_JSON_STRING ){
+      int nText = claimqJsonText(r.tok, 0);
+      if( nText<0 ) return -1;
+      if( nText==0 ) bBad = 1;
+      n++;
+    }else if( eTok!=CQ_JSON_CLOSE ){
+      bBad = 1;                   /* What opens inside is bad already */
     }
   }
-  *z++ = '"';
-  return z;
+  if( eTok==CQ_JSON_ERROR ) return -1;
+  return bBad ? -2 : n;
 }
 
 /*
@@ -127,8 +127,9 @@ static int cqCapsFind(CqText raw, const CqText *aItem, int n){
 }
 
 /*
-** As claimqCapable(), for many sets against one list of n offered ones that
-** was taken apart.  A required list that is malformed is satisfied by nobody.
+** 1 if every required capability is among the n offered ones, which
+** claimqCapsSplit() gave.  A required list that is malformed is satisfied by
+** nobody.
 */
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
   CqJson r;

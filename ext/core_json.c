@@ -382,3 +382,27 @@ CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut){
   }
   return claimqI64Parse(tok, pOut);
 }
+
+/*
+** Write t as a JSON string at z, which has room for 6*t.n+2 bytes.  Returns
+** the end.
+*/
+CQ_PRIV char *claimqJsonWrite(CqText t, char *z){
+  static const char zHex[] = "0123456789abcdef";
+  int i;
+  *z++ = '"';
+  for(i=0; i<t.n; i++){
+    u8 c = (u8)t.z[i];
+    if( c<0x20 ){
+      memcpy(z, "\\u00", 4);
+      z[4] = zHex[c>>4];
+      z[5] = zHex[c&15];
+      z += 6;
+    }else{
+      if( c=='"' || c=='\\' ) *z++ = '\\';
+      *z++ = (char)c;
+    }
+  }
+  *z++ = '"';
+  return z;
+}

@@ -1,5 +1,5 @@
 /*
-** core_lane.c: order, capabilities and backoff of jobs (SPEC section 7).
+** core_lane.c: order, reasons and backoff of jobs.
 **
 **     priority  created_at_ms  job_id
 **           9             50      12     first
@@ -7,9 +7,13 @@
 **           0             40      11
 **           0             60       3     last
 **
-**     SELECT claimq_capable('["gpu"]', '["gpu","linux"]');    -- 1
-**     SELECT claimq_capable('["gpu"]', '["linux"]');          -- 0
-**     SELECT claimq_capable('[]', '[]');                      -- 1
+**     a job at 1250                               why it is not claimed
+**     ready, available at 1000                    (claimable)
+**     delayed, available at 1300                  delayed
+**     active, its lease ends at 1251              held
+**     active, its lease ended at 1250             (claimable: a reclaim)
+**     the same, reclaimed as often as it may be   reclaims_used_up
+**     the same, with reclaim 'grant'              grant_needed
 **
 **     backoff_ms 1000, factor 2, at most 60000:
 **     1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, ...
@@ -18,10 +22,9 @@
 **
 ** The order is total: no two jobs have the same id.
 **
-** Capability lists are JSON arrays that stand for sets.  Every required one
-** is looked for in the offered list by reading that list again: no memory,
-** and the lists are short.  (A claim does this once per set of capabilities
-** that the lane knows, not once per job.)
+** Whether a job can be claimed is asked here alone, for one job at a time.  An
+** index only brings the jobs for which it is worth asking, and the clock may
+** have gone back since it was written.
 **
 ** Backoff multiplies until the maximum is reached, so at most 63 times, and
 ** never overflows, because it looks before it multiplies.
@@ -42,52 +45,14 @@ CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b){
 }
 
 /*
-** Check a list of capabilities.  Returns the number of elements (twice the
-** same counts twice), -1 if this is no JSON array, -2 if it is one but an
-** element is empty or not a string.
+** Why is the job not claimed?  One of CQ_WHY_*.  CQ_WHY_RECLAIMS means that it
+** is not handed out any more, and that whoever meets it lets it fail.
 */
-CQ_PRIV int claimqCapsCheck(CqText json){
-  CqJson r;
-  int n = 0, bBad = 0, eTok;
-  claimqJsonInit(&r, json);
-  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return -1;
-  while( (eTok = claimqJsonNext(&r))>CQ_JSON_END ){
-    if( eTok==CQ_JSON_STRING ){
-      int nText = claimqJsonText(r.tok, 0);
-      if( nText<0 ) return -1;
-      if( nText==0 ) bBad = 1;
-      n++;
-    }else if( eTok!=CQ_JSON_CLOSE ){
-      bBad = 1;                   /* What opens inside is bad already */
-    }
-  }
-  if( eTok==CQ_JSON_ERROR ) return -1;
-  return bBad ? -2 : n;
-}
-
-/* 1 if the list has the capability, given as a raw JSON string. */
-static int cqCapsHas(CqText json, CqText raw){
-  CqJson r;
-  claimqJsonInit(&r, json);
-  claimqJsonNext(&r);
-  while( claimqJsonNext(&r)==CQ_JSON_STRING ){
-    if( claimqJsonSame(raw, r.tok) ) return 1;
-  }
-  return 0;
-}
-
-/*
-** 1 if every required capability is offered, else 0.  Both lists passed
-** claimqCapsCheck() before.
-*/
-CQ_PRIV int claimqCapable(CqText required, CqText offered){
-  CqJson r;
-  claimqJsonInit(&r, required);
-  claimqJsonNext(&r);
-  while( claimqJsonNext(&r)==CQ_JSON_STRING ){
-    if( !cqCapsHas(offered, r.tok) ) return 0;
-  }
-  return 1;
+CQ_PRIV int claimqJobWhy(const CqJobState *p, i64 iNow){
+  int e = claimqRowWhy(p->iAvailable, p->bActive, p->iExpires, iNow);
+  if( e!=CQ_WHY_CLAIMABLE || !p->bActive ) return e;
+  if( !p->bAuto ) return CQ_WHY_GRANT;
+  return p->nReclaim>=p->nMaxReclaim ? CQ_WHY_RECLAIMS : CQ_WHY_CLAIMABLE;
 }
 
 /* min(iBase * iFactor^nRetry, iMax) for arguments that are not negative. */

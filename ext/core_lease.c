@@ -1,5 +1,6 @@
 /*
-** core_lease.c: the lease, the same for every discipline (SPEC section 1).
+** core_lease.c: the lease, the same for every discipline (ext/README.md, "The
+** one rule of loss").
 **
 ** The one rule of loss: expiry makes a claim takeable; only being displaced
 ** makes it lost.
@@ -39,4 +40,25 @@ CQ_PRIV int claimqHoldVerdict(const CqHold *p){
   if( p->nToken==0 ) return CQ_HOLD_TOKEN;
   if( p->nRow!=p->nSize || p->nToken!=p->nRow ) return CQ_HOLD_DISPLACED;
   return CQ_HOLD_OK;
+}
+
+/* The words of CQ_WHY_*, for claimq_why. */
+CQ_PRIV const char *const *claimqWhyWords(void){
+  static const char *const az[] = {
+    "claimable", "held", "delayed", "capability", "partition",
+    "command_in_front", "boundary", "busy", "kept_back", "grant_needed",
+    "reclaims_used_up", "blocked", "limit", "rate", "paused", "unknown", 0
+  };
+  return az;
+}
+
+/*
+** The reason that every row can have.  A row that a live claim holds is held,
+** whatever its time.
+*/
+CQ_PRIV int claimqRowWhy(
+  i64 iAvailable, int bClaimed, i64 iExpires, i64 iNow
+){
+  if( bClaimed && claimqLeaseLive(iExpires, iNow) ) return CQ_WHY_HELD;
+  return iAvailable>iNow ? CQ_WHY_DELAYED : CQ_WHY_CLAIMABLE;
 }

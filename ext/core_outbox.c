@@ -1,6 +1,5 @@
 /*
-** core_outbox.c: names, partitions and progress of the outbox (SPEC section
-** 8).
+** core_outbox.c: names, partitions and progress of the outbox.
 **
 ** Messages 5..8 of a partition were delivered, its cursor stands at 4, and
 ** this was the third claim since the last progress:
@@ -14,14 +13,19 @@
 **     retry     2                6          0   -              the reason
 **     reject    not given, 0     8          0   5 6 7 8        cleared
 **     reject    2                8          0   7 8            cleared
+**     any       -1, 5            refused
 **
 ** How it works
 **
-** The number of processed messages is held within 0..delivered, so the cursor
-** never moves back and never passes what was delivered.  Sequences have no
-** gaps: the n-th message delivered is cursor+n.  Somebody may have deleted
-** messages by hand all the same; then the n-th one is further on, and a
-** message is delivered twice rather than never.  All of them is all of them.
+** A verb is decided in three steps.  claimqProcessed() says how many messages
+** are processed; a number that is not within 0..delivered is refused, because
+** whoever gives one has lost count, and would lose messages next.
+** claimqDoneSeq() finds the last of them.  As a rule sequences have no gaps,
+** and the n-th message delivered is cursor+n; but claimq_restored() makes the
+** numbers jump, and somebody may delete messages by hand.  Then it must be
+** looked up, counted from the end, so that a message that was deleted since
+** makes another be delivered twice rather than never.  claimqProgress() says
+** what becomes of the partition.
 */
 #include "claimq_core.h"
 
@@ -79,28 +83,60 @@ CQ_PRIV int claimqWaitsLonger(const CqWaiting *a, const CqWaiting *b){
 }
 
 /*
-** What a verb does to a partition.  pProcessed is the option, 0 if it was not
-** given.
+** How many messages a claim of nMax delivers from a partition of which nAttempt
+** claims in a row have made no progress: half as many for each, but one, so
+** that a message that breaks its handler is soon alone.
+*/
+CQ_PRIV i64 claimqDegrade(i64 nMax, i64 nAttempt){
+  i64 n = nAttempt<=0 ? nMax : nAttempt>62 ? 0 : nMax>>nAttempt;
+  assert( nMax>=0 );
+  return n>0 || nMax==0 ? n : 1;
+}
+
+/*
+** How many of the delivered messages a verb says are processed.  pProcessed is
+** the option, 0 if it was not given.  -1 if that cannot be.
+*/
+CQ_PRIV i64 claimqProcessed(
+  const CqDelivery *p, int eVerb, const i64 *pProcessed
+){
+  assert( p->nMsg>=0 );
+  if( eVerb==CQ_PROGRESS_RELEASE ) return 0;
+  if( pProcessed==0 ) return eVerb==CQ_PROGRESS_COMPLETE ? p->nMsg : 0;
+  return *pProcessed>=0 && *pProcessed<=p->nMsg ? *pProcessed : -1;
+}
+
+/*
+** The number of the last of nDone processed messages; the cursor if there are
+** none.  -1 if there are gaps among the delivered ones, and it must be looked
+** up: then it is the number before the (nMsg-nDone)-th message from the end.
+*/
+CQ_PRIV i64 claimqDoneSeq(const CqDelivery *p, i64 nDone){
+  assert( nDone>=0 && nDone<=p->nMsg && p->iLast>=p->iCursor );
+  if( nDone==0 ) return p->iCursor;
+  if( nDone==p->nMsg ) return p->iLast;
+  if( claimqAddSat(p->iCursor, p->nMsg)!=p->iLast ) return -1;
+  return claimqAddSat(p->iCursor, nDone);
+}
+
+/*
+** What a verb does to a partition, of which nDone messages are processed, the
+** last of them iDone.
 */
 CQ_PRIV void claimqProgress(
-  const CqDelivery *p, int eVerb, const i64 *pProcessed, CqProgress *pOut
+  const CqDelivery *p, int eVerb, i64 nDone, i64 iDone, CqProgress *pOut
 ){
-  int bAll = eVerb==CQ_PROGRESS_COMPLETE && pProcessed==0;
-  i64 n = bAll ? p->nMsg : pProcessed ? *pProcessed : 0;
-  assert( p->nMsg>=0 && p->iLast>=p->iCursor );
-  if( eVerb==CQ_PROGRESS_RELEASE || n<0 ) n = 0;
-  if( n>p->nMsg ) n = p->nMsg;
-  pOut->nDone = n;
-  pOut->iDone = n>0 && n==p->nMsg ? p->iLast
-                                       : claimqAddSat(p->iCursor, n);
-  if( pOut->iDone>p->iLast ) pOut->iDone = p->iLast;
-  pOut->iCursor = eVerb==CQ_PROGRESS_REJECT ? p->iLast : pOut->iDone;
+  assert( nDone>=0 && nDone<=p->nMsg );
+  assert( iDone>=p->iCursor && iDone<=p->iLast );
+  pOut->nDone = nDone;
+  pOut->iDone = iDone;
+  pOut->iCursor = eVerb==CQ_PROGRESS_REJECT ? p->iLast : iDone;
   pOut->nAttempt = pOut->iCursor>p->iCursor ? 0 : p->nAttempt;
   pOut->eError = CQ_ERROR_CLEAR;
   if( eVerb==CQ_PROGRESS_RETRY ){
     pOut->eError = CQ_ERROR_REASON;
   }else if( eVerb==CQ_PROGRESS_RELEASE
-         || (eVerb==CQ_PROGRESS_COMPLETE && n==0) ){
+         || (eVerb==CQ_PROGRESS_COMPLETE && nDone==0) ){
     pOut->eError = CQ_ERROR_KEEP;
     if( pOut->nAttempt>0 ) pOut->nAttempt--;
   }

@@ -1,5 +1,6 @@
 /*
-** core_session.c: what one claim of a session may take (SPEC section 6).
+** core_session.c: what one claim of a session may take (ext/README.md,
+** "Sessions").
 **
 ** A session is a line of batches.  Claims take from the front and never skip.
 ** Each batch carries words that say how it wants to be delivered:
@@ -47,16 +48,13 @@ CQ_PRIV const char *const *claimqSlotWords(void){ return cqSlotWord; }
 CQ_PRIV const char *const *claimqBoundaryWords(void){ return cqBoundaryWord; }
 CQ_PRIV const char *const *claimqTakeWords(void){ return cqTakeWord; }
 
-/* 1 if both texts are there and are equal, byte for byte. */
-static int cqSameBytes(CqText a, const char *z, int n){
-  return a.z && z && a.n==n && memcmp(a.z, z, (size_t)n)==0;
-}
-
 /* The number of a word in its list; -1 if it is not there. */
 CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
   int i;
+  if( x.z==0 ) return -1;
   for(i=0; azWord[i]; i++){
-    if( cqSameBytes(x, azWord[i], (int)strlen(azWord[i])) ) return i;
+    size_t n = strlen(azWord[i]);
+    if( (size_t)x.n==n && memcmp(x.z, azWord[i], n)==0 ) return i;
   }
   return -1;
 }
@@ -65,7 +63,15 @@ CQ_PRIV int claimqWord(const char *const *azWord, CqText x){
 CQ_PRIV int claimqMergeKeyOk(CqText x){
   static const char *const azFixed[] = { "never", "payload_default", 0 };
   if( claimqWord(azFixed, x)>=0 ) return 1;
-  return x.z && x.n>6 && memcmp(x.z, "group:", 6)==0;
+  return x.z && x.n>=6 && memcmp(x.z, "group:", 6)==0;
+}
+
+/*
+** Why the batch is no candidate at time iNow, CQ_WHY_CLAIMABLE if it is one.
+** SESSION_NOW of sql/session.sql is the same rule.
+*/
+CQ_PRIV int claimqBatchWhy(const CqCand *p, i64 iNow){
+  return claimqRowWhy(p->iAvailable, p->bClaimed, p->iExpires, iNow);
 }
 
 /* Begin a selection that takes at most nMax candidates. */
@@ -87,12 +93,16 @@ static int cqSelectHead(const CqSelect *p, const CqCand *pCand){
       || pCand->eDelivery==CQ_DELIVER_EARLIEST;
 }
 
-/* 1 if the candidate joins the claim that p->head began. */
+/*
+** 1 if the candidate joins the claim that p->head began.  No merge key is like
+** none.
+*/
 static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
   return pCand->eWork==CQ_WORK_TURN
       && pCand->eSlot==CQ_SLOT_JOIN
       && pCand->eDelivery==p->head.eDelivery
-      && cqSameBytes(pCand->merge, p->head.merge.z, p->head.merge.n);
+      && pCand->merge.z!=0
+      && claimqTextEq(pCand->merge, p->head.merge);
 }
 
 /*
@@ -117,4 +127,44 @@ CQ_PRIV int claimqSelectOffer(CqSelect *p, const CqCand *pCand){
 /* nMax+32, saturating: how many candidates are worth reading. */
 CQ_PRIV i64 claimqScanLimit(i64 nMax){
   return claimqAddSat(nMax, 32);
+}
+
+/*
+** The number of strings in option batch_ids of claimq_complete(), -1 if that
+** is no JSON array of strings.
+*/
+CQ_PRIV int claimqBatchIdsCount(CqText json){
+  CqJson r;
+  int n = 0, e;
+  claimqJsonInit(&r, json);
+  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return -1;
+  while( (e = claimqJsonNext(&r))==CQ_JSON_STRING ){
+    if( claimqJsonText(r.tok, 0)<0 ) return -1;
+    n++;
+  }
+  return e==CQ_JSON_CLOSE && claimqJsonNext(&r)==CQ_JSON_END ? n : -1;
+}
+
+/*
+** 1 if the array names the n batches of aHeld and no others, each once.  Both
+** lists are sorted, and so compared in O(n log n).
+*/
+CQ_PRIV int claimqBatchIdsNamed(
+  CqText json, CqText *aHeld, int n, CqText *aItem, char *zText
+){
+  CqJson r;
+  int nItem = 0, i;
+  claimqJsonInit(&r, json);
+  claimqJsonNext(&r);
+  while( claimqJsonNext(&r)==CQ_JSON_STRING ){
+    aItem[nItem].z = zText;
+    aItem[nItem].n = claimqJsonText(r.tok, zText);
+    assert( aItem[nItem].n>=0 );
+    zText += aItem[nItem++].n;
+  }
+  if( nItem!=n ) return 0;
+  claimqTextSort(aItem, n);
+  claimqTextSort(aHeld, n);
+  for(i=0; i<n && claimqTextEq(aItem[i], aHeld[i]); i++){}
+  return i==n;
 }

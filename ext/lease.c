@@ -1,59 +1,95 @@
 /*
-** lease.c: what all disciplines share in giving and checking a lease.
+** lease.c: giving and judging a lease, the same for all disciplines.
 **
 ** A lease is given in three steps: claimqLeaseMake() derives claim id, token
 ** and expiry from the head row; claimqLeaseCells() writes them into the rows
-** that the caller will see; claimqLeaseBind() binds them for the one UPDATE
+** that the caller will see; claimqLeaseBind() binds them for the one statement
 ** that stamps the rows.
 */
 #include "claimq_int.h"
 
+/*
+** Derive the lease that pC gives on head row iHead, whose fencing token was
+** iOldFence.  scope is hashed now; owner and incarnation are kept, not copied.
+*/
 CQ_PRIV void claimqLeaseMake(
-  CqLease *p, const char *zPrefix, i64 iHead, i64 iOldFence, CqText scope,
-  CqText owner, CqText incarnation, i64 iNow, i64 iTtl
+  CqOp *p, CqLease *pLease, const CqClaim *pC, i64 iHead, i64 iOldFence,
+  CqText scope
 ){
-  p->iHead = iHead;
-  p->iFence = claimqAddSat(iOldFence, 1);
-  p->iNow = iNow;
-  p->iExpires = claimqAddSat(iNow, iTtl);
-  p->owner = owner;
-  p->incarnation = incarnation;
-  p->bCells = 0;
-  claimqClaimId(zPrefix, iHead, p->iFence, p->zClaim);
-  claimqLeaseToken(scope, owner, incarnation, claimqStr(p->zClaim), iNow,
-                   p->zToken);
+  pLease->iHead = iHead;
+  pLease->iFence = claimqAddSat(iOldFence, 1);
+  pLease->iNow = claimqNow(p);
+  pLease->iExpires = claimqAddSat(pLease->iNow, pC->iTtl);
+  pLease->owner = pC->owner;
+  pLease->incarnation = pC->incarnation;
+  pLease->bCells = 0;
+  claimqClaimId(pC->pDef->zPrefix, iHead, pLease->iFence, pLease->zClaim);
+  claimqLeaseToken(scope, pC->owner, pC->incarnation,
+                   claimqStr(pLease->zClaim), pLease->iNow, pLease->zToken);
 }
 
+/*
+** Fill the nine claim columns at a[0..8].  Rows of one lease share the bytes
+** of its cells, which are copied into pRows once.
+*/
 CQ_PRIV void claimqLeaseCells(
-  CqOp *pOp, CqRows *pRows, CqCell *a, CqLease *p,
+  CqOp *p, CqRows *pRows, CqCell *a, CqLease *pLease,
   CqText previous, i64 nAttempt
 ){
-  if( !p->bCells ){
-    claimqCellText(pOp, pRows, &p->aCell[0], claimqStr(p->zClaim));
-    claimqCellText(pOp, pRows, &p->aCell[1], claimqStr(p->zToken));
-    claimqCellInt(&p->aCell[2], p->iFence);
-    claimqCellText(pOp, pRows, &p->aCell[3], p->owner);
-    claimqCellText(pOp, pRows, &p->aCell[4], p->incarnation);
-    claimqCellInt(&p->aCell[5], p->iNow);
-    claimqCellInt(&p->aCell[6], p->iExpires);
-    p->bCells = 1;
+  if( p->rc ) return;
+  assert( a!=0 );
+  if( !pLease->bCells ){
+    CqCell *c = pLease->aCell;
+    claimqCellText(p, pRows, &c[0], claimqStr(pLease->zClaim));
+    claimqCellText(p, pRows, &c[1], claimqStr(pLease->zToken));
+    claimqCellInt(&c[2], pLease->iFence);
+    claimqCellText(p, pRows, &c[3], pLease->owner);
+    claimqCellText(p, pRows, &c[4], pLease->incarnation);
+    claimqCellInt(&c[5], pLease->iNow);
+    claimqCellInt(&c[6], pLease->iExpires);
+    pLease->bCells = 1;
   }
-  memcpy(a, p->aCell, sizeof(p->aCell));
-  claimqCellText(pOp, pRows, &a[7], previous);
+  memcpy(a, pLease->aCell, sizeof(pLease->aCell));
+  claimqCellText(p, pRows, &a[7], previous);
   claimqCellInt(&a[8], nAttempt);
 }
 
-CQ_PRIV void claimqLeaseBind(
-  CqOp *pOp, sqlite3_stmt *pStmt, int iFirst, const CqLease *p
+/*
+** Fill the nine claim columns at a[0..8] from a row that a claim holds: iCol is
+** the first of the row's columns claim_id, lease_token, owner_id,
+** incarnation_id, claimed_at_ms, expires_at_ms, which stand together.  Which
+** claim was displaced is not known any more.
+*/
+CQ_PRIV void claimqLeaseKept(
+  CqOp *p, CqRows *pRows, CqCell *a, const CqStmt *pRow, int iCol, i64 iFence,
+  i64 nAttempt
 ){
-  claimqBindText(pOp, pStmt, iFirst, claimqStr(p->zClaim));
-  claimqBindText(pOp, pStmt, iFirst+1, claimqStr(p->zToken));
-  claimqBindText(pOp, pStmt, iFirst+2, p->owner);
-  claimqBindText(pOp, pStmt, iFirst+3, p->incarnation);
-  claimqBindInt(pOp, pStmt, iFirst+4, p->iNow);
-  claimqBindInt(pOp, pStmt, iFirst+5, p->iExpires);
+  int i;
+  if( p->rc ) return;
+  assert( a!=0 );
+  for(i=0; i<2; i++) claimqCellColumn(p, pRows, &a[i], pRow, iCol+i);
+  claimqCellInt(&a[2], iFence);
+  for(i=2; i<6; i++) claimqCellColumn(p, pRows, &a[i+1], pRow, iCol+i);
+  claimqCellInt(&a[8], nAttempt);
 }
 
+/*
+** Bind the lease for the statement that stamps the rows.
+*/
+CQ_PRIV void claimqLeaseBind(CqOp *p, CqStmt *pStmt, const CqLease *pLease){
+  claimqBindCommonInt(p, pStmt, CQ_P_head, pLease->iHead);
+  claimqBindCommonText(p, pStmt, CQ_P_claim, claimqStr(pLease->zClaim));
+  claimqBindCommonText(p, pStmt, CQ_P_token, claimqStr(pLease->zToken));
+  claimqBindCommonText(p, pStmt, CQ_P_owner, pLease->owner);
+  claimqBindCommonText(p, pStmt, CQ_P_incarnation, pLease->incarnation);
+  claimqBindCommonInt(p, pStmt, CQ_P_now, pLease->iNow);
+  claimqBindCommonInt(p, pStmt, CQ_P_expires, pLease->iExpires);
+}
+
+/*
+** Raise claim_lost for a verdict other than CQ_HOLD_OK, in words that say
+** which of the three ways to be lost it is.
+*/
 CQ_PRIV void claimqLeaseLost(
   CqOp *p, int eVerdict, CqText claimId, CqText other
 ){
@@ -79,45 +115,4 @@ CQ_PRIV void claimqLeaseLost(
                    "was taken, given back, cancelled or settled", n, zId);
       }
   }
-}
-
-CQ_PRIV int claimqLeaseVerdict(
-  CqOp *p, const CqVerb *pVerb, const CqHold *pHold, CqText other
-){
-  int eVerdict = claimqHoldVerdict(pHold);
-  if( pVerb->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN ){
-    claimqLeaseLost(p, eVerdict, pVerb->claimId, other);
-  }
-  return eVerdict;
-}
-
-CQ_PRIV void claimqVerbRun(
-  CqOp *p, CqVerb *pVerb, const CqTask *pTask, void *pCtx
-){
-  if( pVerb->eVerb==CQ_GUARD ){
-    pTask->xLoad(p, pCtx);
-    pVerb->iResult = 1;
-  }else{
-    claimqRun(p, pTask, pCtx);
-  }
-}
-
-CQ_PRIV int claimqVerbFast(
-  CqOp *p, CqVerb *pVerb, int eRenew, int eComplete, sqlite3_value *pVal
-){
-  int eStmt = pVerb->eVerb==CQ_RENEW ? eRenew : eComplete;
-  sqlite3_stmt *pStmt;
-  if( pVerb->eVerb!=CQ_RENEW && pVerb->eVerb!=CQ_COMPLETE ) return 0;
-  pVerb->iResult = pVerb->eVerb==CQ_COMPLETE ? 1
-                 : claimqAddSat(claimqNow(p), pVerb->iTtl);
-  pStmt = claimqStmt(p, eStmt);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  claimqBindText(p, pStmt, 2, pVerb->claimId);
-  claimqBindText(p, pStmt, 3, pVerb->token);
-  if( pStmt && sqlite3_bind_parameter_count(pStmt)>3 ){
-    claimqBindInt(p, pStmt, 4, pVerb->eVerb==CQ_COMPLETE ? claimqNow(p)
-                                                         : pVerb->iResult);
-  }
-  claimqBindValue(p, pStmt, 5, pVal);
-  return claimqExec(p, eStmt, pStmt)>0;
 }

@@ -25,14 +25,11 @@
 */
 #include "claimq_int.h"
 
-/* Columns of LETTER_BY_ID.  The first nine are the result's. */
-#define CQ_DL_ID        0
-#define CQ_DL_NCOL      9
-#define CQ_DL_ATTEMPTS  9
-#define CQ_DL_FENCE    10
-#define CQ_DL_CLAIM    11
-#define CQ_DL_COLS "letter_id source scope ref payload payload_type " \
-  "created_at_ms failed_at_ms reason"
+/* The result's columns, the first ones of LETTER_ROW. */
+#define CQ_DL_COLS \
+  "letter_id:i source:t scope:t ref:b payload:b payload_type:t " \
+  "created_at_ms:i failed_at_ms:i reason:t"
+#define CQ_DL_NCOL 9
 
 static const char *const *cqLetterWords(void){
   static const char *const az[] = { "session", "lane", "outbox", 0 };
@@ -42,310 +39,256 @@ static const char *const *cqLetterWords(void){
 /**************************************************************************
 ** Claim
 */
-typedef struct CqLetterClaim CqLetterClaim;
-struct CqLetterClaim {
-  CqText source, scope;           /* z==0: all */
-  CqText owner, incarnation;
-  i64 iTtl, nMax;
-  CqLease lease;
-  CqIds ids;                      /* Letters taken */
-  CqRows *pRows;                  /* The same, for the caller */
-};
-
-/* Statements for all scopes, and for one. */
-static const int cqLetterScan[] = {
-  CQ_SQL_LETTER_ANY, CQ_SQL_LETTER_IN_SCOPE
-};
-static const int cqLetterDue[] = {
-  CQ_SQL_LETTER_ANY_DUE, CQ_SQL_LETTER_IN_SCOPE_DUE
-};
-static const int cqLetterPromote[] = {
-  CQ_SQL_LETTER_ANY_PROMOTE, CQ_SQL_LETTER_IN_SCOPE_PROMOTE
+#define CQ_LETTER_SOURCE 0        /* Arguments */
+#define CQ_LETTER_SCOPE  1
+static const CqArgDef cqLetterArg[] = {
+  { CQ_ARG(WORD, "source"), .xWords = cqLetterWords, .bNoDefault = 1,
+    .mFlag = CQ_A_LOOK,
+    .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "the discipline that the letters come from; NULL: all" },
+  { CQ_ARG(TEXT, "scope"), .mFlag = CQ_A_NAME, .eRole = CQ_ROLE_SCOPE,
+    .zDoc = "session, lane or QUEUE/PARTITION; NULL: all" },
+  CQ_ARG_OWNER,
+  CQ_ARG_TTL,
+  { CQ_ARG(INT, "max_letters"), .iDefault = 1, .eRole = CQ_ROLE_MAX,
+    .zDoc = "at most so many letters" },
+  CQ_ARG_INCARNATION,
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 /*
-** Take one of the statements above, bound; 0 if op has an error.
+** The source that was asked for; z==0: all.
 */
-static sqlite3_stmt *cqLetterStmt(
-  CqOp *p, const CqLetterClaim *pC, const int *aStmt, i64 nMax, int *peStmt
-){
-  sqlite3_stmt *pStmt;
-  *peStmt = aStmt[pC->scope.z!=0];
-  pStmt = claimqStmt(p, *peStmt);
-  claimqBindText(p, pStmt, 1, pC->source);
-  claimqBindInt(p, pStmt, 2, claimqNow(p));
-  if( pC->scope.z ) claimqBindText(p, pStmt, 3, pC->scope);
-  claimqBindInt(p, pStmt, 4, nMax);
-  return pStmt;
+static CqText cqLetterSource(const CqClaim *pC){
+  CqText none = {0, 0};
+  const CqVal *pVal = &pC->aArg[CQ_LETTER_SOURCE];
+  return pVal->bGiven ? pVal->t : none;
 }
 
 /*
 ** Add the letter that pRow stands on to the rows for the caller.  The first
 ** one is the head: the lease comes from it.
 */
-static void cqLetterTake(CqOp *p, CqLetterClaim *pC, sqlite3_stmt *pRow){
+static void cqLetterTake(CqOp *p, CqClaim *pC, const CqStmt *pRow){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
-  i64 iLetter = sqlite3_column_int64(pRow, CQ_DL_ID);
+  i64 iLetter = claimqColInt(pRow, CQ_COL_LETTER_ROW_letter_id);
   claimqCellColumns(p, pC->pRows, a, pRow, CQ_DL_NCOL);
   claimqIdsAdd(p, &pC->ids, iLetter);
   if( p->rc ) return;
   if( pC->ids.n==1 ){
-    claimqLeaseMake(&pC->lease, "qdc", iLetter,
-        sqlite3_column_int64(pRow, CQ_DL_FENCE), claimqStr("dead_letter"),
-        pC->owner, pC->incarnation, claimqNow(p), pC->iTtl);
+    claimqLeaseMake(p, &pC->lease, pC, iLetter,
+        claimqColInt(pRow, CQ_COL_LETTER_ROW_fencing_token),
+        claimqStr("dead_letter"));
   }
   claimqLeaseCells(p, pC->pRows, &a[CQ_DL_NCOL], &pC->lease,
-      claimqColumnText(p, pRow, CQ_DL_CLAIM),
-      sqlite3_column_int64(pRow, CQ_DL_ATTEMPTS));
+      claimqColText(p, pRow, CQ_COL_LETTER_ROW_claim_id),
+      claimqColInt(pRow, CQ_COL_LETTER_ROW_attempts));
 }
 
 /*
-** 1 if so many letters have become due that they should be promoted.
+** Run x for each source that the claim is about, with a statement about late
+** letters that is bound: eAll for all scopes, eIn for one.  Returns the sum of
+** what x returns.
 */
-static int cqLetterDueMany(CqOp *p, const CqLetterClaim *pC){
-  int eStmt, bMany;
-  sqlite3_stmt *pStmt = cqLetterStmt(p, pC, cqLetterDue, CQ_DUE_FEW, &eStmt);
-  bMany = claimqStep(p, pStmt) && sqlite3_column_int(pStmt, 0)>=CQ_DUE_FEW;
-  claimqStmtDone(p, eStmt, pStmt);
-  return bMany;
-}
-
-static void cqLetterLoad(CqOp *p, void *pCtx){
-  CqLetterClaim *pC = (CqLetterClaim*)pCtx;
-  sqlite3_stmt *pScan, *pRow;
-  int eScan;
-  if( pC->nMax==0 ) return;
-  pScan = cqLetterStmt(p, pC, cqLetterScan, pC->nMax, &eScan);
-  pRow = claimqStmt(p, CQ_SQL_LETTER_BY_ID);
-  while( claimqStep(p, pScan) ){
-    claimqBindInt(p, pRow, 1, sqlite3_column_int64(pScan, 0));
-    if( claimqStep(p, pRow) ) cqLetterTake(p, pC, pRow);
-    sqlite3_reset(pRow);
-  }
-  claimqStmtDone(p, CQ_SQL_LETTER_BY_ID, pRow);
-  claimqStmtDone(p, eScan, pScan);
-  if( pC->ids.n ) p->nWrite = 1 + cqLetterDueMany(p, pC);
-}
-
-/*
-** Stamp the letters.  Promoting is upkeep, left out where only one write can
-** be had.
-*/
-static void cqLetterApply(CqOp *p, void *pCtx){
-  CqLetterClaim *pC = (CqLetterClaim*)pCtx;
-  sqlite3_stmt *pStmt;
-  int eStmt;
-  if( p->nWrite>1 && !p->bAlone ){
-    pStmt = cqLetterStmt(p, pC, cqLetterPromote, CQ_DUE_MOST, &eStmt);
-    claimqExec(p, eStmt, pStmt);
-  }
-  pStmt = claimqStmt(p, CQ_SQL_LETTER_STAMP);
-  claimqBindIds(p, pStmt, 1, &pC->ids);
-  claimqLeaseBind(p, pStmt, 2, &pC->lease);
-  claimqBindInt(p, pStmt, 8, pC->ids.n);
-  claimqBindInt(p, pStmt, 9, pC->lease.iHead);
-  claimqExec(p, CQ_SQL_LETTER_STAMP, pStmt);
-}
-
-/* Arguments of claimq_dead_letter(...), in this order. */
-static const CqArgDef cqLetterArg[] = {
-  { "source",      CQ_T_WORD, 0, 0, 0, 0, 0, 0, cqLetterWords },
-  { "scope",       CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
-  { "owner",       CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
-  { "ttl_ms",      CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
-  { "max_letters", CQ_T_INT,  0, 0, 1, 0, 0, 0, 0 },
-  { "incarnation", CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
-  { "now_ms",      CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
-};
-
-static void cqLetterFill(
-  CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
+static i64 cqLetterEach(
+  CqOp *p, CqClaim *pC, int eAll, int eIn, i64 nMax,
+  i64 (*x)(CqOp*, CqStmt*)
 ){
-  static const CqTask task = { cqLetterLoad, cqLetterApply, 0 };
-  CqLetterClaim c;
-  memset(&c, 0, sizeof(c));
-  if( aArg[0].bGiven ) c.source = aArg[0].t;
-  c.scope = aArg[1].t;
-  c.owner = aArg[2].t;
-  c.iTtl = aArg[3].i;
-  c.nMax = aArg[4].i<nLimit ? aArg[4].i : nLimit;
-  c.incarnation = aArg[5].t;
-  c.pRows = pRows;
-  claimqRun(p, &task, &c);
-  claimqIdsClear(&c.ids);
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqText source = cqLetterSource(pC);
+  const char *const *az = cqLetterWords();
+  i64 n = 0;
+  for(; *az && n<nMax && p->rc==SQLITE_OK; az++){
+    CqStmt s;
+    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
+    s = claimqStmt(p, scope.z ? eIn : eAll);
+    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
+    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+    claimqBindInt(p, &s, CQ_LETTER_LATE_limit, nMax-n);
+    n += x(p, &s);
+  }
+  return n;
+}
+
+static i64 cqLetterCountLate(CqOp *p, CqStmt *pS){
+  i64 n = claimqStep(p, pS) ? claimqColInt(pS, CQ_COL_LETTER_LATE_n) : 0;
+  claimqStmtDone(p, pS);
+  return n;
+}
+
+static void cqLetterNext(CqOp *p, CqClaim *pC){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqStmt scan = claimqStmt(p,
+      scope.z ? CQ_SQL_LETTER_ANY_IN : CQ_SQL_LETTER_ANY);
+  CqStmt row = claimqStmt(p, CQ_SQL_LETTER_ROW);
+  i64 nLate = 0;
+  claimqBindText(p, &scan, CQ_LETTER_ANY_source, cqLetterSource(pC));
+  claimqBindInt(p, &scan, CQ_LETTER_ANY_now, claimqNow(p));
+  if( scope.z ) claimqBindText(p, &scan, CQ_LETTER_ANY_scope, scope);
+  claimqBindInt(p, &scan, CQ_LETTER_ANY_limit, pC->nMax);
+  while( claimqStep(p, &scan) ){
+    claimqBindInt(p, &row, CQ_LETTER_ROW_id,
+                  claimqColInt(&scan, CQ_COL_LETTER_ANY_letter_id));
+    if( claimqStep(p, &row) ) cqLetterTake(p, pC, &row);
+    claimqStmtReset(&row);
+  }
+  claimqStmtDone(p, &row);
+  claimqStmtDone(p, &scan);
+  if( pC->ids.n ){
+    nLate = cqLetterEach(p, pC, CQ_SQL_LETTER_LATE, CQ_SQL_LETTER_LATE_IN,
+                         CQ_DUE_FEW, cqLetterCountLate);
+  }
+  claimqClaimNeed(pC, nLate>=CQ_DUE_FEW);
+}
+
+/*
+** The letters of a claim that was made before, if it still has all of them.
+*/
+static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqVerb v;
+  CqStmt s, row;
+  memset(&v, 0, sizeof(v));
+  v.claimId = claimId;
+  if( !claimqClaimIdParse(claimId, "qdc", &v.iHead, &v.iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
+  row = claimqStmt(p, CQ_SQL_LETTER_ROW);
+  claimqVerbBind(p, &v, &s);
+  while( claimqStep(p, &s) ){
+    claimqBindInt(p, &row, CQ_LETTER_ROW_id,
+                  claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id));
+    if( claimqStep(p, &row) ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      claimqCellColumns(p, pC->pRows, a, &row, CQ_DL_NCOL);
+      claimqLeaseKept(p, pC->pRows, a ? &a[CQ_DL_NCOL] : 0, &row,
+          CQ_COL_LETTER_ROW_claim_id, v.iFence,
+          claimqColInt(&row, CQ_COL_LETTER_ROW_attempts));
+    }
+    claimqStmtReset(&row);
+  }
+  claimqStmtDone(p, &row);
+  claimqStmtDone(p, &s);
+}
+
+static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
+  i64 iDue = CQ_I64_MAX;
+  if( claimqStep(p, pS)
+   && claimqColType(pS, CQ_COL_LETTER_LATE_n)!=SQLITE_NULL
+  ){
+    iDue = claimqColInt(pS, CQ_COL_LETTER_LATE_n);
+  }
+  claimqStmtDone(p, pS);
+  return iDue;
+}
+
+/*
+** When a letter can be had: now if one can, else when the first falls due.
+*/
+static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
+  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
+  CqText source = cqLetterSource(pC);
+  const char *const *az = cqLetterWords();
+  i64 iAt = CQ_I64_MAX;
+  for(; *az && p->rc==SQLITE_OK; az++){
+    CqStmt s;
+    i64 iDue;
+    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
+    s = claimqStmt(p, scope.z ? CQ_SQL_LETTER_FIRST_IN : CQ_SQL_LETTER_FIRST);
+    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
+    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+    iDue = cqLetterFirstDue(p, &s);
+    if( iDue<iAt ) iAt = iDue;
+  }
+  return iAt<claimqNow(p) ? claimqNow(p) : iAt;
+}
+
+static void cqLetterTidy(CqOp *p, CqClaim *pC){
+  cqLetterEach(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
+               CQ_DUE_MOST, claimqExec);
+}
+
+static void cqLetterStamp(CqOp *p, CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_STAMP);
+  claimqLeaseBind(p, &s, &pC->lease);
+  claimqBindInt(p, &s, CQ_LETTER_STAMP_size, pC->ids.n);
+  claimqBindIds(p, &s, CQ_LETTER_STAMP_ids, &pC->ids);
+  claimqClaimStamp(p, pC, &s, pC->ids.n);
 }
 
 /**************************************************************************
 ** The verbs
 */
-typedef struct CqLetterVerb CqLetterVerb;
-struct CqLetterVerb {
-  CqVerb *pVerb;
-  CqIds ids;                      /* The claim's letters */
-};
 
 /*
-** Count and collect the letters of the claim.
+** Count the letters of the claim.
 */
-static void cqLetterMembers(CqOp *p, CqLetterVerb *pV, CqHold *pHold){
-  CqVerb *pVerb = pV->pVerb;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  claimqBindText(p, pStmt, 2, pVerb->claimId);
-  while( claimqStep(p, pStmt) ){
-    CqText token = claimqColumnText(p, pStmt, 1);
-    pHold->nSize = sqlite3_column_int64(pStmt, 2);
-    pHold->nRow++;
-    pHold->nToken += claimqTextEq(token, pVerb->token);
-    claimqIdsAdd(p, &pV->ids, sqlite3_column_int64(pStmt, 0));
+static void cqLetterMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_COUNT);
+  (void)pHead;
+  claimqVerbBind(p, pV, &s);
+  if( claimqStep(p, &s) ){
+    pV->hold.nRow = claimqColInt(&s, CQ_COL_LETTER_COUNT_n);
+    pV->hold.nToken = claimqColInt(&s, CQ_COL_LETTER_COUNT_n_token);
   }
-  claimqStmtDone(p, CQ_SQL_LETTER_MEMBERS, pStmt);
-}
-
-/*
-** What does the claim hold?  Returns a CQ_HOLD_* verdict and raises claim_lost
-** unless it is OK, or the verb is release, for which that is no error.
-*/
-static int cqLetterHold(CqOp *p, CqLetterVerb *pV){
-  CqVerb *pVerb = pV->pVerb;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LETTER_HEAD);
-  CqText other = {0, 0};
-  CqHold hold;
-  int eVerdict;
-  memset(&hold, 0, sizeof(hold));
-  cqLetterMembers(p, pV, &hold);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  if( claimqStep(p, pStmt) ){
-    hold.bHead = 1;
-    other = claimqColumnText(p, pStmt, 0);
-  }
-  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
-  claimqStmtDone(p, CQ_SQL_LETTER_HEAD, pStmt);
-  return eVerdict;
-}
-
-static void cqLetterVerbLoad(CqOp *p, void *pCtx){
-  CqLetterVerb *pV = (CqLetterVerb*)pCtx;
-  int bOk = cqLetterHold(p, pV)==CQ_HOLD_OK;
-  pV->pVerb->iResult = bOk ? pV->ids.n : 0;
-  p->nWrite = bOk;
-}
-
-static void cqLetterVerbApply(CqOp *p, void *pCtx){
-  static const int aStmt[] = {
-    CQ_SQL_LETTER_RENEW, CQ_SQL_LETTER_RESOLVE, CQ_SQL_LETTER_RELEASE,
-    CQ_SQL_LETTER_RETRY, CQ_SQL_LETTER_DISCARD
-  };
-  CqLetterVerb *pV = (CqLetterVerb*)pCtx;
-  CqVerb *pVerb = pV->pVerb;
-  sqlite3_stmt *pStmt = claimqStmt(p, aStmt[pVerb->eVerb]);
-  claimqBindIds(p, pStmt, 1, &pV->ids);
-  if( pVerb->eVerb==CQ_RENEW ){
-    pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
-    claimqBindInt(p, pStmt, 2, pVerb->iResult);
-  }else if( pVerb->iDelay>=0 ){
-    claimqBindInt(p, pStmt, 2, claimqAddSat(claimqNow(p), pVerb->iDelay));
-  }
-  if( pVerb->reason.z ) claimqBindText(p, pStmt, 3, pVerb->reason);
-  if( pVerb->eVerb==CQ_RETRY ) pVerb->zResult = "retry";
-  claimqExec(p, aStmt[pVerb->eVerb], pStmt);
-}
-
-static void cqLetterVerbForget(void *pCtx){
-  claimqIdsClear(&((CqLetterVerb*)pCtx)->ids);
-}
-
-static void cqLetterVerb(CqOp *p, CqVerb *pVerb){
-  static const CqTask task = {
-    cqLetterVerbLoad, cqLetterVerbApply, cqLetterVerbForget
-  };
-  CqLetterVerb v;
-  memset(&v, 0, sizeof(v));
-  v.pVerb = pVerb;
-  claimqVerbRun(p, pVerb, &task, &v);
-  cqLetterVerbForget(&v);
+  claimqStmtDone(p, &s);
 }
 
 /**************************************************************************
 ** claimq_requeue(letter_id [, option, value]...) -> the key of the new work
 */
-
-/* Where letters go back to, by source. */
-typedef struct CqReturn CqReturn;
-struct CqReturn {
-  const char *zSource;
-  int eStmt;                      /* Makes the work; returns its key */
-  int eKey;                       /* ... or the rowid, for this one; -1 none */
-  const char *azOrigin[20];       /* Members of origin, for ?3, ?4 ... */
+static const CqArgDef cqRequeueArg[] = {
+  { CQ_ARG(INT, "letter_id"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
+    .zDoc = "the letter to put back" },
 };
-static const CqReturn cqReturn[] = {
-  { "session", CQ_SQL_LETTER_TO_SESSION, -1,
-    { "source_key", "work_class", "delivery_policy", "slot_policy",
-      "merge_key", 0 } },
-  { "lane", CQ_SQL_LETTER_TO_LANE, -1,
-    { "priority", "capabilities", "source_key", "max_attempts", "backoff_ms",
-      "backoff_factor", "backoff_max_ms", "max_reclaims", "reclaim",
-      "partition_key", "flow_id", "namespace", "instance_tag", 0 } },
-  { "outbox", CQ_SQL_LETTER_TO_OUTBOX, CQ_SQL_LETTER_OUTBOX_SEQ,
-    { "queue_name", "partition", 0 } },
-};
-
-#define CQ_RO_NOW   0
-#define CQ_RO_CLAIM 1
-#define CQ_RO_TOKEN 2
-#define CQ_RO_N     3
-static const CqArgDef cqRequeueOpt[CQ_RO_N] = {
-  { "now_ms",      CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
-  { "claim_id",    CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
-  { "lease_token", CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 },
+#define CQ_RO_CLAIM 0
+#define CQ_RO_TOKEN 1
+static const CqArgDef cqRequeueOpt[] = {
+  { CQ_ARG(TEXT, "claim_id"), .zDoc = "of the caller's claim of the letter" },
+  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of the same" },
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqRequeue CqRequeue;
 struct CqRequeue {
+  CqTask task;                    /* First */
   i64 iLetter;
   CqVerb claim;                   /* The caller's claim; claimId.z==0: none */
-  const CqReturn *pReturn;
-  char *zOrigin;                  /* The letter's origin; 0: it has none */
-  int nOrigin;
+  const CqDiscipline *pD;         /* Where the letter came from */
   char *zKey;                     /* OUT: key of the new work, if text */
   i64 iKey;                       /* ... if not */
 };
 
 /*
-** A copy of a text column, which the caller frees; 0 for NULL and on error.
-*/
-static char *cqLetterCopy(CqOp *p, sqlite3_stmt *pStmt, int iCol, int *pn){
-  CqText t = claimqColumnText(p, pStmt, iCol);
-  char *z = t.z ? claimqMalloc(p, (i64)t.n+1) : 0;
-  if( z ) memcpy(z, t.z, (size_t)t.n);
-  *pn = t.n;
-  return z;
-}
-
-/*
 ** The caller says that it holds the letter: claim_lost if not.
 */
 static void cqRequeueProve(CqOp *p, CqRequeue *pR){
-  CqLetterVerb v;
-  int i, bMine = 0;
-  memset(&v, 0, sizeof(v));
-  v.pVerb = &pR->claim;
-  cqLetterHold(p, &v);
-  for(i=0; i<v.ids.n; i++) bMine |= v.ids.a[i]==pR->iLetter;
+  CqVerb *pV = &pR->claim;
+  int bMine = 0;
+  CqStmt s;
+  claimqVerbHold(p, pV, &s);
+  claimqStmtDone(p, &s);
+  s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
+  claimqVerbBind(p, pV, &s);
+  while( claimqStep(p, &s) ){
+    bMine |= claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id)==pR->iLetter;
+  }
+  claimqStmtDone(p, &s);
   if( !bMine ){
     claimqFail(p, CQ_CLAIM_LOST, "claim %.*s does not hold letter %lld",
-        pR->claim.claimId.n, pR->claim.claimId.z, pR->iLetter);
+        pV->claimId.n, pV->claimId.z, pR->iLetter);
   }
-  cqLetterVerbForget(&v);
 }
 
 /*
-** May the letter be requeued?  Raises conflict or claim_lost if not.  pStmt
-** stands on the row of LETTER_STATE.
+** May the letter that pS stands on be requeued?  Raises conflict or claim_lost
+** if not.
 */
-static void cqRequeueCheck(CqOp *p, CqRequeue *pR, sqlite3_stmt *pStmt){
-  CqText status = claimqColumnText(p, pStmt, 1);
-  CqText holder = claimqColumnText(p, pStmt, 3);
+static void cqRequeueCheck(CqOp *p, CqRequeue *pR, const CqStmt *pS){
+  CqText status = claimqColText(p, pS, CQ_COL_LETTER_STATE_status);
+  CqText holder = claimqColText(p, pS, CQ_COL_LETTER_STATE_claim_id);
   if( p->rc ) return;
   if( claimqTextEq(status, claimqStr("resolved"))
    || claimqTextEq(status, claimqStr("discarded"))
@@ -354,235 +297,160 @@ static void cqRequeueCheck(CqOp *p, CqRequeue *pR, sqlite3_stmt *pStmt){
                status.n, status.z);
   }else if( pR->claim.claimId.z ){
     cqRequeueProve(p, pR);
-  }else if( sqlite3_column_int(pStmt, 4) ){
+  }else if( claimqColInt(pS, CQ_COL_LETTER_STATE_held) ){
     claimqFail(p, CQ_CONFLICT, "letter %lld is held by claim %.*s until %lld: "
         "give its claim_id and lease_token, or wait", pR->iLetter, holder.n,
-        holder.z, sqlite3_column_int64(pStmt, 5));
+        holder.z, claimqColInt(pS, CQ_COL_LETTER_STATE_expires_at_ms));
   }
 }
 
-static void cqRequeueLoad(CqOp *p, void *pCtx){
-  CqRequeue *pR = (CqRequeue*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_LETTER_STATE);
-  claimqBindInt(p, pStmt, 1, pR->iLetter);
-  claimqBindInt(p, pStmt, 2, claimqNow(p));
-  if( claimqStep(p, pStmt) ){
-    CqText source = claimqColumnText(p, pStmt, 0);
-    int i;
-    cqRequeueCheck(p, pR, pStmt);
-    pR->zOrigin = cqLetterCopy(p, pStmt, 2, &pR->nOrigin);
-    for(i=0; i<(int)(sizeof(cqReturn)/sizeof(cqReturn[0])); i++){
-      if( claimqTextEq(source, claimqStr(cqReturn[i].zSource)) ){
-        pR->pReturn = &cqReturn[i];
-      }
-    }
-    p->nWrite = 2;
-    if( pR->pReturn==0 ){
+/*
+** Take LETTER_STATE, bound.
+*/
+static CqStmt cqRequeueState(CqOp *p, const CqRequeue *pR){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_STATE);
+  claimqBindInt(p, &s, CQ_LETTER_STATE_id, pR->iLetter);
+  claimqBindInt(p, &s, CQ_LETTER_STATE_now, claimqNow(p));
+  return s;
+}
+
+/*
+** The discipline that a letter came from, 0 if none has the name.
+*/
+static const CqDiscipline *cqLetterOrigin(CqText source){
+  const CqDiscipline *pD;
+  int i;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    if( pD->pPut && claimqTextEq(source, claimqStr(pD->zName)) ) break;
+  }
+  return pD;
+}
+
+static void cqRequeueLoad(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  CqStmt s = cqRequeueState(p, pR);
+  if( claimqStep(p, &s) ){
+    cqRequeueCheck(p, pR, &s);
+    pR->pD = cqLetterOrigin(claimqColText(p, &s, CQ_COL_LETTER_STATE_source));
+    pTask->eNeed = CQ_NEED_MANY;
+    if( pR->pD==0 ){
       claimqFail(p, CQ_SCHEMA_MISMATCH, "letter %lld has a bad source: repair "
           "or delete it", pR->iLetter);
     }
   }else{
     claimqFail(p, CQ_NOT_FOUND, "there is no letter %lld", pR->iLetter);
   }
-  claimqStmtDone(p, CQ_SQL_LETTER_STATE, pStmt);
+  claimqStmtDone(p, &s);
 }
 
-static void cqRequeueForget(void *pCtx){
-  CqRequeue *pR = (CqRequeue*)pCtx;
-  sqlite3_free(pR->zOrigin);
+static void cqRequeueForget(CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
   sqlite3_free(pR->zKey);
-  pR->zOrigin = pR->zKey = 0;
+  pR->zKey = 0;
 }
 
 /*
-** The text of the array that pJ has just begun to read; z==0 if malformed.
+** Put the work back through its discipline, as new work with the options that
+** the letter remembers.  The key is kept in pR.
 */
-static CqText cqOriginArray(CqJson *pJ){
-  CqText t;
-  int iStart = pJ->i-1, nDepth = pJ->nDepth;
-  t.z = &pJ->in.z[iStart];
-  while( t.z && pJ->nDepth>=nDepth ){
-    if( claimqJsonNext(pJ)==CQ_JSON_ERROR ) t.z = 0;
-  }
-  t.n = pJ->i-iStart;
-  return t;
-}
-
-/*
-** Bind one member of origin by its JSON type; arrays are bound as text.  pJ
-** stands on the value; zBuf has room for any string in it.  Returns the bytes
-** of zBuf used, or -1 for a value that no member can have.
-*/
-static int cqOriginBind(
-  CqOp *p, sqlite3_stmt *pStmt, int i, CqJson *pJ, int eJson, char *zBuf
-){
-  CqText t = pJ->tok;
-  i64 iVal;
-  if( eJson==CQ_JSON_STRING ){
-    t.n = claimqJsonText(pJ->tok, zBuf);
-    t.z = zBuf;
-    if( t.n<0 ) return -1;
-    claimqBindText(p, pStmt, i, t);
-    return t.n;
-  }
-  if( eJson==CQ_JSON_NUMBER ){
-    if( !claimqJsonInt(pJ->tok, &iVal) ) return -1;
-    claimqBindInt(p, pStmt, i, iVal);
-    return 0;
-  }
-  if( eJson==CQ_JSON_ARRAY ){
-    t = cqOriginArray(pJ);
-    claimqBindText(p, pStmt, i, t);
-    return t.z ? 0 : -1;
-  }
-  return eJson==CQ_JSON_WORD && claimqTextEq(t, claimqStr("null")) ? 0 : -1;
-}
-
-/*
-** Which parameter is the origin's member `key`?  0 if none.
-*/
-static int cqOriginParam(const CqReturn *pReturn, CqText key){
-  int i;
-  for(i=0; pReturn->azOrigin[i]; i++){
-    if( claimqJsonEq(key, claimqStr(pReturn->azOrigin[i])) ) return i+3;
-  }
-  return 0;
-}
-
-/*
-** Bind what origin, a flat JSON object, says.  (Not json_extract(), which in
-** older SQLite ends a string at its first NUL.)  zBuf has as many bytes as the
-** origin and must stay until the statement is given back.  0 if malformed.
-*/
-static int cqOriginBindAll(
-  CqOp *p, sqlite3_stmt *pStmt, const CqRequeue *pR, char *zBuf
-){
-  CqText origin;
-  CqJson j;
-  int e = CQ_JSON_ERROR, n = 0;
-  origin.z = pR->zOrigin;
-  origin.n = pR->nOrigin;
-  if( origin.z==0 ) return 1;
-  claimqJsonInit(&j, origin);
-  if( claimqJsonNext(&j)!=CQ_JSON_OBJECT ) return 0;
-  while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))==CQ_JSON_KEY ){
-    int iParam = cqOriginParam(pR->pReturn, j.tok);
-    if( iParam==0 ){
-      if( !claimqJsonSkip(&j) ) return 0;
-    }else{
-      e = claimqJsonNext(&j);
-      e = cqOriginBind(p, pStmt, iParam, &j, e, &zBuf[n]);
-      if( e<0 ) return 0;
-      n += e;
-    }
-  }
-  return p->rc || (e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END);
-}
-
-/*
-** Run a statement whose first column is the key of the new work.  The key is
-** copied now: when the work is committed nothing may fail any more.
-*/
-static void cqRequeueKey(
-  CqOp *p, CqRequeue *pR, int eStmt, sqlite3_stmt *pStmt
-){
-  if( claimqStep(p, pStmt) ){
-    int n;
-    if( sqlite3_column_type(pStmt, 0)==SQLITE_TEXT ){
-      pR->zKey = cqLetterCopy(p, pStmt, 0, &n);
-    }else{
-      pR->iKey = sqlite3_column_int64(pStmt, 0);
-    }
-  }
-  claimqExec(p, eStmt, pStmt);
-}
-
-/*
-** Make the new work.
-*/
-static void cqRequeueMake(CqOp *p, CqRequeue *pR){
-  const CqReturn *pReturn = pR->pReturn;
-  sqlite3_stmt *pStmt = claimqStmt(p, pReturn->eStmt);
-  char *zBuf = claimqMalloc(p, (i64)pR->nOrigin+1);
-  claimqBindInt(p, pStmt, 1, pR->iLetter);
-  claimqBindInt(p, pStmt, 2, claimqNow(p));
-  if( p->rc==SQLITE_OK && !cqOriginBindAll(p, pStmt, pR, zBuf) ){
+static void cqRequeuePut(CqOp *p, CqRequeue *pR, const CqStmt *pLetter){
+  const CqFuncDef *pPut = pR->pD->pPut;
+  CqText origin = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_origin);
+  char *zBuf = claimqMalloc(p, (i64)origin.n+1);
+  CqVal aOpt[CQ_MAX_OPT];
+  CqPut put;
+  memset(&put, 0, sizeof(put));
+  put.pD = pR->pD;
+  put.scope = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_scope);
+  put.pPayload = claimqColValue(pLetter, CQ_COL_LETTER_STATE_payload);
+  put.aOpt = aOpt;
+  put.bSourceKeyFree = 1;
+  if( p->rc==SQLITE_OK
+   && !claimqOriginRead(p, origin, pPut->aOpt, pPut->nOpt, zBuf, aOpt)
+  ){
     claimqFail(p, CQ_SCHEMA_MISMATCH, "the origin of letter %lld is not a "
         "JSON object of claimq's: repair it", pR->iLetter);
   }
-  cqRequeueKey(p, pR, pReturn->eStmt, pStmt);
-  sqlite3_free(zBuf);
-  if( pReturn->eKey>=0 ){
-    pStmt = claimqStmt(p, pReturn->eKey);
-    claimqBindInt(p, pStmt, 1, pR->iKey);
-    cqRequeueKey(p, pR, pReturn->eKey, pStmt);
+  if( pR->pD->xPutBack ){
+    pR->pD->xPutBack(p, &put, aOpt,
+        claimqColText(p, pLetter, CQ_COL_LETTER_STATE_payload_type));
   }
+  claimqPutInside(p, &put);
+  pR->iKey = put.iKey;
+  pR->zKey = put.zKey;
+  put.zKey = 0;
+  claimqPutDone(&put);
+  sqlite3_free(zBuf);
 }
 
 /*
 ** Work first, then the letter, then the rest of the claim, if the caller has
 ** one.
 */
-static void cqRequeueApply(CqOp *p, void *pCtx){
-  CqRequeue *pR = (CqRequeue*)pCtx;
-  sqlite3_stmt *pStmt;
-  claimqNeedScope(p, "claimq_requeue()");
-  cqRequeueMake(p, pR);
-  pStmt = claimqStmt(p, CQ_SQL_LETTER_REQUEUED);
-  claimqBindInt(p, pStmt, 1, pR->iLetter);
-  if( pR->zKey ) claimqBindText(p, pStmt, 2, claimqStr(pR->zKey));
-  else claimqBindInt(p, pStmt, 2, pR->iKey);
-  claimqExec(p, CQ_SQL_LETTER_REQUEUED, pStmt);
+static void cqRequeueApply(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  CqStmt s = cqRequeueState(p, pR);
+  if( claimqStep(p, &s) ) cqRequeuePut(p, pR, &s);
+  claimqStmtDone(p, &s);
+  s = claimqStmt(p, CQ_SQL_LETTER_REQUEUED);
+  claimqBindInt(p, &s, CQ_LETTER_REQUEUED_id, pR->iLetter);
+  if( pR->zKey ){
+    claimqBindText(p, &s, CQ_LETTER_REQUEUED_key, claimqStr(pR->zKey));
+  }else{
+    claimqBindInt(p, &s, CQ_LETTER_REQUEUED_key, pR->iKey);
+  }
+  claimqExec(p, &s);
   if( pR->claim.claimId.z ){
-    pStmt = claimqStmt(p, CQ_SQL_LETTER_SHRINK);
-    claimqBindInt(p, pStmt, 1, pR->claim.iHead);
-    claimqBindText(p, pStmt, 2, pR->claim.claimId);
-    claimqExec(p, CQ_SQL_LETTER_SHRINK, pStmt);
+    s = claimqStmt(p, CQ_SQL_LETTER_SHRINK);
+    claimqVerbBind(p, &pR->claim, &s);
+    claimqExec(p, &s);
   }
 }
+
+static void cqRequeueAnswer(CqOp *p, CqTask *pTask){
+  CqRequeue *pR = (CqRequeue*)pTask;
+  claimqRequestAnswer(p, claimqStr(pR->zKey), pR->iKey);
+}
+
+CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /*
 ** Options claim_id and lease_token, into pR->claim.
 */
 static void cqRequeueClaim(CqOp *p, CqRequeue *pR, const CqVal *aOpt){
-  CqVerb *pVerb = &pR->claim;
-  if( p->rc ) return;
-  pVerb->eVerb = CQ_GUARD;
-  pVerb->claimId = aOpt[CQ_RO_CLAIM].t;
-  pVerb->token = aOpt[CQ_RO_TOKEN].t;
+  CqVerb *pV = &pR->claim;
+  pV->eVerb = CQ_GUARD;
+  pV->pD = claimqLetterDiscipline();
+  pV->claimId = aOpt[CQ_RO_CLAIM].t;
+  pV->token = aOpt[CQ_RO_TOKEN].t;
   if( aOpt[CQ_RO_CLAIM].bGiven!=aOpt[CQ_RO_TOKEN].bGiven ){
     claimqFail(p, CQ_BAD_ARGUMENT, "give claim_id and lease_token together");
-  }else if( pVerb->claimId.z
-         && !claimqClaimIdParse(pVerb->claimId, "qdc", &pVerb->iHead,
-                                &pVerb->iFence) ){
+  }else if( pV->claimId.z
+         && !claimqClaimIdParse(pV->claimId, "qdc", &pV->iHead, &pV->iFence) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "claim_id must be the id of a claim of dead "
         "letters, such as 'qdc:7:1', got TEXT '%.*s'",
-        claimqShown(pVerb->claimId), pVerb->claimId.z);
+        claimqShown(pV->claimId), pV->claimId.z);
   }
 }
 
-static void cqRequeueFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  static const CqTask task = { cqRequeueLoad, cqRequeueApply, cqRequeueForget };
-  static const CqArgDef letter = {
-    "letter_id", CQ_T_INT, CQ_A_REQUIRED, 0, 0, 0, -CQ_I64_MAX, 0, 0
-  };
-  CqVal aOpt[CQ_RO_N], v;
+static void cqRequeueFunc(CqOp *p, CqCall *pCall){
   CqRequeue r;
   memset(&r, 0, sizeof(r));
-  claimqRead(p, &letter, apVal[0], &v);
-  claimqReadOptions(p, cqRequeueOpt, CQ_RO_N, 0, nVal-1, &apVal[1], aOpt);
-  r.iLetter = v.i;
-  cqRequeueClaim(p, &r, aOpt);
-  claimqRun(p, &task, &r);
+  r.task.xLoad = cqRequeueLoad;
+  r.task.xApply = cqRequeueApply;
+  r.task.xForget = cqRequeueForget;
+  r.task.xAnswer = cqRequeueAnswer;
+  r.task.zWhat = "claimq_requeue()";
+  r.iLetter = pCall->aArg[0].i;
+  cqRequeueClaim(p, &r, pCall->aOpt);
+  claimqRun(p, &r.task);
   if( p->rc==SQLITE_OK && r.zKey ){
-    sqlite3_result_text(pCtx, r.zKey, -1, sqlite3_free);
+    sqlite3_result_text(pCall->pCtx, r.zKey, -1, sqlite3_free);
     r.zKey = 0;
   }else if( p->rc==SQLITE_OK ){
-    sqlite3_result_int64(pCtx, r.iKey);
+    sqlite3_result_int64(pCall->pCtx, r.iKey);
   }
-  cqRequeueForget(&r);
+  cqRequeueForget(&r.task);
 }
 
 /**************************************************************************
@@ -590,16 +458,33 @@ static void cqRequeueFunc(
 */
 CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
   static const CqTableDef aTable[] = {
-    { "claimq_dead_letter", CQ_DL_COLS, "letter_id", cqLetterArg,
-      sizeof(cqLetterArg)/sizeof(cqLetterArg[0]), 1, 1, cqLetterFill },
+    { .zName = "claimq_dead_letter", .zDoc = "claim dead letters, oldest first",
+      .zCols = CQ_DL_COLS, .zOrder = "letter_id", .aArg = cqLetterArg,
+      .nArg = CQ_ARRAYSIZE(cqLetterArg), .bWrites = 1, .bClaimCols = 1,
+      .zPrefix = "qdc", .xNext = cqLetterNext, .xStamp = cqLetterStamp,
+      .xTidy = cqLetterTidy, .xRows = cqLetterRows,
+      .xNextAt = cqLetterNextAt },
   };
   static const CqFuncDef aFunc[] = {
-    { "claimq_requeue", "(letter_id [, option, value]...)", 1, -1,
-      CQ_F_WRITE, cqRequeueFunc },
+    { .zName = "claimq_requeue", .zDoc = "put the work of a letter back",
+      .eKind = CQ_F_WRITE, .nMin = 1, .aArg = cqRequeueArg,
+      .nArg = CQ_ARRAYSIZE(cqRequeueArg), .aOpt = cqRequeueOpt,
+      .nOpt = CQ_ARRAYSIZE(cqRequeueOpt), .xFunc = cqRequeueFunc },
+  };
+  static const CqVacuumDef aVacuum[] = {
+    { CQ_SQL_LETTER_VACUUM, CQ_SQL_LETTER_VACUUM_DELETE, {-1, -1}, 0 },
   };
   static const CqDiscipline letter = {
-    "letter", "qdc", aTable, sizeof(aTable)/sizeof(aTable[0]), 0, 0,
-    aFunc, sizeof(aFunc)/sizeof(aFunc[0]), cqLetterVerb, 0, 0
+    .zName = "dead_letter", .zPrefix = "qdc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .eHold = CQ_SQL_LETTER_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_LETTER_RENEW, CQ_SQL_LETTER_RESOLVE,
+        CQ_SQL_LETTER_RELEASE, CQ_SQL_LETTER_RETRY, CQ_SQL_LETTER_DISCARD,
+        CQ_SQL_LETTER_RELEASE),
+    .aFast = CQ_VERBS(-1, -1, -1, -1, -1, -1),
+    .xMembers = cqLetterMembers,
+    .aVacuum = aVacuum, .nVacuum = CQ_ARRAYSIZE(aVacuum),
   };
   return &letter;
 }

@@ -14,8 +14,12 @@
 ** The head row of a claim is the partition, not a message: a claim stamps one
 ** row of claimq_partition, however many messages it delivers, and a verb moves
 ** the cursor of that row.  What a verb does to cursor and attempts is decided
-** by claimqProgress() of core_outbox.c; one UPDATE writes it, and a trigger of
-** the schema turns rejected messages into dead letters.
+** by claimqProgress() of core_outbox.c, and one UPDATE writes it.  Only if
+** messages become dead letters there is more to write: these letters, before
+** the cursor moves.
+**
+** A partition whose claims make no progress delivers half as many messages
+** each time, until the one that breaks its handler is alone.
 **
 ** Any partition will do: the free ones that have messages stand in an index by
 ** how long they wait.  Those whose lease expired or whose delay passed since
@@ -25,35 +29,29 @@
 #include "claimq_int.h"
 #include <stdlib.h>
 
-/* Columns of OUTBOX_PARTITION. */
-#define CQ_P_QUEUE      0
-#define CQ_P_PARTITION  1
-#define CQ_P_CURSOR     2
-#define CQ_P_LAST       3
-#define CQ_P_FENCE      4
-#define CQ_P_ATTEMPTS   5
-#define CQ_P_CLAIM      6
-#define CQ_P_TOKEN      7
-#define CQ_P_SIZE       8
-#define CQ_P_DELIVERED  9
+/* Result columns of its own: the first columns of OUTBOX_MESSAGES. */
+#define CQ_OUTBOX_COLS \
+  "queue_name:t partition:i seq:i payload:b payload_type:t " \
+  "created_at_ms:i"
+#define CQ_OUTBOX_NCOL 6
 
-/* Columns of OUTBOX_MESSAGES: the result's. */
-#define CQ_M_COLS "queue_name partition seq payload payload_type created_at_ms"
-#define CQ_M_SEQ        2
-#define CQ_M_NCOL       6
-
-/* Due partitions a claim may leave unpromoted: scanning so few is cheap. */
-#define CQ_P_DUE_FEW   16
+/* Due partitions a claim may leave unpromoted: sorting so few is cheap. */
+#define CQ_OUTBOX_DUE_FEW 16
 
 /* QUEUE/PARTITION, the scope of a lease. */
 #define CQ_SCOPE_SZ (CQ_QUEUE_NAME_MAX+32)
 
-static const CqArgDef cqOutboxQueue = {
-  "queue", CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, CQ_QUEUE_NAME_MAX, 0
-};
+#define CQ_ARG_QUEUE { CQ_ARG(TEXT, "queue"), \
+  .mFlag = CQ_A_REQUIRED|CQ_A_NAME, \
+  .iMax = CQ_QUEUE_NAME_MAX, .eRole = CQ_ROLE_SCOPE, \
+  .zDoc = "the name of the queue" }
 
 /**************************************************************************
 ** Queues
+*/
+
+/*
+** Raise bad_argument unless a queue may have this name.
 */
 static void cqQueueCheck(CqOp *p, CqText queue){
   if( p->rc || claimqQueueNameOk(queue) ) return;
@@ -63,14 +61,15 @@ static void cqQueueCheck(CqOp *p, CqText queue){
 }
 
 /*
-** The number of partitions of a queue, 0 if it is not registered.
+** The number of partitions of a queue; 0 if it is not registered, or op has an
+** error.
 */
 static i64 cqQueueSize(CqOp *p, CqText queue){
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_COUNT);
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_COUNT);
   i64 n = 0;
-  claimqBindText(p, pStmt, 1, queue);
-  if( claimqStep(p, pStmt) ) n = sqlite3_column_int64(pStmt, 0);
-  claimqStmtDone(p, CQ_SQL_OUTBOX_COUNT, pStmt);
+  claimqBindText(p, &s, CQ_OUTBOX_COUNT_queue, queue);
+  if( claimqStep(p, &s) ) n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
+  claimqStmtDone(p, &s);
   return n;
 }
 
@@ -92,201 +91,285 @@ static i64 cqQueueNeed(CqOp *p, CqText queue){
 */
 static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
   i64 n = cqQueueNeed(p, queue);
+  if( iPartition<n ){
+    claimqFail(p, CQ_NOT_FOUND, "partition %lld of queue '%.*s' is missing: "
+        "its row of claimq_partition was deleted", iPartition, queue.n,
+        queue.z);
+  }
   claimqFail(p, CQ_BAD_ARGUMENT, "partition must be an integer from 0 to %lld "
       "for queue '%.*s', got %lld", n-1, queue.n, queue.z, iPartition);
 }
 
+/*
+** claimq_queue(queue, partitions [, option, value]...) -> partitions.  Options
+** of a queue that is registered already are changed if they are given.
+*/
 typedef struct CqRegister CqRegister;
 struct CqRegister {
+  CqTask task;                    /* First */
   CqText queue;
   i64 nPartition;
+  const CqVal *pDegrade;
+  u8 bNew;                        /* The queue is not registered */
 };
 
-static void cqQueueLoad(CqOp *p, void *pCtx){
-  CqRegister *pR = (CqRegister*)pCtx;
+static const CqArgDef cqQueueArg[] = {
+  CQ_ARG_QUEUE,
+  { CQ_ARG(INT, "partitions"), .mFlag = CQ_A_REQUIRED, .iMin = 1,
+    .iMax = CQ_PARTITION_MAX, .zDoc = "how many can be worked on at a time" },
+};
+#define CQ_QO_DEGRADE 0
+static const CqArgDef cqQueueOpt[] = {
+  { CQ_ARG(INT, "degrade"), .iDefault = 1, .iMax = 1,
+    .zDoc = "1: a partition that failed gets smaller batches" },
+  CQ_ARG_REQUEST,
+};
+
+/*
+** Take a statement about option degrade.
+*/
+static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindText(p, &s, CQ_OUTBOX_DEGRADES_queue, pR->queue);
+  claimqBindInt(p, &s, CQ_OUTBOX_DEGRADES_degrade, pR->pDegrade->i);
+  return s;
+}
+
+static void cqQueueLoad(CqOp *p, CqTask *pTask){
+  CqRegister *pR = (CqRegister*)pTask;
   i64 n = cqQueueSize(p, pR->queue);
-  if( p->rc ) return;
+  pR->bNew = n==0;
   if( n==0 ){
-    p->nWrite = 1;
+    pTask->eNeed = CQ_NEED_ONE;
   }else if( n!=pR->nPartition ){
     claimqFail(p, CQ_CONFLICT, "queue '%.*s' is registered with %lld "
         "partitions, not %lld", pR->queue.n, pR->queue.z, n, pR->nPartition);
+  }else if( pR->pDegrade->bGiven ){
+    CqStmt s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADES);
+    if( claimqStep(p, &s) ) pTask->eNeed = CQ_NEED_ONE;
+    claimqStmtDone(p, &s);
   }
 }
 
-static void cqQueueApply(CqOp *p, void *pCtx){
-  CqRegister *pR = (CqRegister*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
-  claimqBindText(p, pStmt, 1, pR->queue);
-  claimqBindInt(p, pStmt, 2, pR->nPartition);
-  claimqExec(p, CQ_SQL_OUTBOX_REGISTER, pStmt);
+static void cqQueueApply(CqOp *p, CqTask *pTask){
+  CqRegister *pR = (CqRegister*)pTask;
+  CqStmt s;
+  if( pR->bNew ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
+    claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
+    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_partitions, pR->nPartition);
+    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pR->pDegrade->i);
+  }else{
+    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+  }
+  claimqExec(p, &s);
 }
 
-/* For tasks whose xLoad overwrites all that it loaded before. */
-static void cqOutboxForget(void *pCtx){
-  (void)pCtx;
+static void cqQueueAnswer(CqOp *p, CqTask *pTask){
+  CqText none = {0, 0};
+  claimqRequestAnswer(p, none, ((CqRegister*)pTask)->nPartition);
 }
 
-/*
-** claimq_queue(queue, partitions) -> partitions
-*/
-static void cqQueueFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  static const CqTask task = { cqQueueLoad, cqQueueApply, cqOutboxForget };
-  static const CqArgDef partitions = {
-    "partitions", CQ_T_INT, CQ_A_REQUIRED, 0, 0, 0, 1, CQ_PARTITION_MAX, 0
-  };
+static void cqQueueFunc(CqOp *p, CqCall *pCall){
   CqRegister r;
-  CqVal queue, n;
-  (void)nVal;
-  claimqRead(p, &cqOutboxQueue, apVal[0], &queue);
-  claimqRead(p, &partitions, apVal[1], &n);
-  cqQueueCheck(p, queue.t);
-  r.queue = queue.t;
-  r.nPartition = n.i;
-  claimqRun(p, &task, &r);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, r.nPartition);
+  memset(&r, 0, sizeof(r));
+  r.task.xLoad = cqQueueLoad;
+  r.task.xApply = cqQueueApply;
+  r.task.xAnswer = cqQueueAnswer;
+  r.task.zWhat = "claimq_queue()";
+  r.queue = pCall->aArg[0].t;
+  r.nPartition = pCall->aArg[1].i;
+  r.pDegrade = &pCall->aOpt[CQ_QO_DEGRADE];
+  cqQueueCheck(p, r.queue);
+  claimqRun(p, &r.task);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, r.nPartition);
 }
 
 /**************************************************************************
-** Publish
+** Publish: claimq_publish(queue, payload [, option, value]...) -> seq
 */
-#define CQ_PO_PARTITION 0
-#define CQ_PO_KEY       1
-#define CQ_PO_TYPE      2
-#define CQ_PO_NOW       3
-#define CQ_PO_N         4
-static const CqArgDef cqPublishOpt[CQ_PO_N] = {
-  { "partition",    CQ_T_INT,  0, 0, 0, 0, 0, CQ_PARTITION_MAX-1, 0 },
-  { "key",          CQ_T_ANY,  0, 0, 0, 0, 0, 0, 0 },
-  { "payload_type", CQ_T_TEXT, 0, 0, 0, "application/json", 0,
-    CQ_PAYLOAD_TYPE_MAX, 0 },
-  { "now_ms",       CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
+static const CqArgDef cqPublishArg[] = {
+  CQ_ARG_QUEUE,
+  { CQ_ARG(ANY, "payload"), .zDoc = "any value; it comes back as it is" },
+};
+
+#define CQ_PUB_PARTITION 0
+#define CQ_PUB_KEY       1
+#define CQ_PUB_TYPE      2
+#define CQ_PUB_SOURCE    3
+static const CqArgDef cqPublishOpt[] = {
+  { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1,
+    .zDoc = "which partition; 0 if neither this nor key is given" },
+  { CQ_ARG(ANY, "key"), .zDoc = "equal keys go to the same partition" },
+  { CQ_ARG(TEXT, "payload_type"), .zDefault = "application/json",
+    .iMax = CQ_PAYLOAD_TYPE_MAX, .zDoc = "what the payload is, for readers" },
+  { CQ_ARG(TEXT, "source_key"),
+    .zDoc = "a message of the queue that has it already is the answer" },
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 typedef struct CqPublish CqPublish;
 struct CqPublish {
-  CqText queue;
-  sqlite3_value *pPayload;
-  CqVal aOpt[CQ_PO_N];
   CqText key;                     /* z==0: none was given */
   char zKey[24];                  /* A key that is a number, as text */
+  CqText sourceKey;               /* z==0: none */
   i64 iPartition;
-  i64 iSeq;                       /* OUT */
 };
-
-/*
-** claimq_note(where, value) -> value: a statement of claimq's tells so what it
-** computed.  Where is a pointer to an i64; from anybody else, it is not.
-*/
-#define CQ_NOTE_TYPE "claimq-note"
-static void cqNoteFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  i64 *pi = (i64*)sqlite3_value_pointer(apVal[0], CQ_NOTE_TYPE);
-  (void)p; (void)nVal;
-  if( pi ) *pi = sqlite3_value_int64(apVal[1]);
-  sqlite3_result_value(pCtx, apVal[1]);
-}
 
 /*
 ** A key is text; a whole number will do, and means its decimal digits.
 */
-static void cqPublishKey(CqOp *p, CqPublish *pP){
-  static const CqArgDef text = { "key", CQ_T_TEXT, 0, 0, 0, 0, 0, 0, 0 };
-  static const CqArgDef number = {
-    "key", CQ_T_INT, 0, 0, 0, 0, -CQ_I64_MAX-1, 0, 0
-  };
-  CqVal *pOpt = &pP->aOpt[CQ_PO_KEY];
+static void cqPublishKey(CqOp *p, CqPut *pPut){
+  static const CqArgDef text = { CQ_ARG(TEXT, "key") };
+  static const CqArgDef number = { CQ_ARG(INT, "key"), .iMin = CQ_I64_MIN };
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  const CqVal *pOpt = &pPut->aOpt[CQ_PUB_KEY];
   CqVal v;
   int eType;
   if( p->rc || !pOpt->bGiven ) return;
-  eType = sqlite3_value_type(pOpt->pVal);
-  if( eType==SQLITE_INTEGER || eType==SQLITE_FLOAT ){
+  eType = pOpt->pVal ? sqlite3_value_type(pOpt->pVal) : SQLITE_NULL;
+  if( eType==SQLITE_NULL ){
+    pOwn->key = pOpt->t;          /* From a letter that somebody edited */
+  }else if( eType==SQLITE_INTEGER || eType==SQLITE_FLOAT ){
     claimqRead(p, &number, pOpt->pVal, &v);
-    pP->key.n = claimqI64Text(v.i, pP->zKey);
-    pP->key.z = pP->zKey;
+    pOwn->key.n = claimqI64Text(v.i, pOwn->zKey);
+    pOwn->key.z = pOwn->zKey;
   }else{
     claimqRead(p, &text, pOpt->pVal, &v);
-    pP->key = v.t;
+    pOwn->key = v.t;
   }
-  if( pP->aOpt[CQ_PO_PARTITION].bGiven ){
+  if( pPut->aOpt[CQ_PUB_PARTITION].bGiven ){
     claimqFail(p, CQ_BAD_ARGUMENT, "give partition or key, not both");
   }
 }
 
 /*
-** The partition of a key.
+** xPutBack: the scope of a letter is QUEUE/PARTITION, and the payload's type is
+** the letter's.
 */
-static void cqPublishLoad(CqOp *p, void *pCtx){
-  CqPublish *pP = (CqPublish*)pCtx;
-  i64 n = cqQueueNeed(p, pP->queue);
+static void cqPublishBack(
+  CqOp *p, CqPut *pPut, CqVal *aOpt, CqText payloadType
+){
+  CqText *pScope = &pPut->scope;
+  CqText number;
+  int n = pScope->n;
   if( p->rc ) return;
-  pP->iPartition = claimqKeyPartition(pP->key, n);
-  p->nWrite = 1;
+  while( n>0 && pScope->z[n-1]!='/' ) n--;
+  if( n>0 ){
+    number.z = &pScope->z[n];
+    number.n = pScope->n-n;
+    pScope->n = n-1;
+    if( !aOpt[CQ_PUB_PARTITION].bGiven && !aOpt[CQ_PUB_KEY].bGiven ){
+      claimqI64Parse(number, &aOpt[CQ_PUB_PARTITION].i);
+    }
+  }
+  if( payloadType.z ) aOpt[CQ_PUB_TYPE].t = payloadType;
 }
 
 /*
-** A trigger of the table refuses a message for a partition that does not exist:
-** here it can be said in better words.
+** Is the source key taken?  1: by message pPut->iKey.
 */
-static void cqPublishApply(CqOp *p, void *pCtx){
-  CqPublish *pP = (CqPublish*)pCtx;
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
-  claimqBindText(p, pStmt, 1, pP->queue);
-  claimqBindInt(p, pStmt, 2, pP->iPartition);
-  claimqBindValue(p, pStmt, 3, pP->pPayload);
-  claimqBindText(p, pStmt, 4, pP->aOpt[CQ_PO_TYPE].t);
-  claimqBindInt(p, pStmt, 5, claimqNow(p));
-  claimqBindPointer(p, pStmt, 6, &pP->iSeq, CQ_NOTE_TYPE);
-  if( claimqExec(p, CQ_SQL_OUTBOX_PUBLISH, pStmt)==0 ){
+static int cqPublishStored(CqOp *p, CqPut *pPut){
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STORED);
+  int bStored;
+  claimqBindText(p, &s, CQ_OUTBOX_STORED_queue, pPut->scope);
+  claimqBindText(p, &s, CQ_OUTBOX_STORED_source_key, pOwn->sourceKey);
+  bStored = claimqStep(p, &s);
+  if( bStored ) pPut->iKey = claimqColInt(&s, CQ_COL_OUTBOX_STORED_seq);
+  claimqStmtDone(p, &s);
+  return bStored;
+}
+
+/*
+** xLoad of a message with a key or a source key.  If the source key is taken
+** its message is the answer; work that comes back from a letter goes without.
+*/
+static void cqPublishLoad(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  pOwn->sourceKey = pPut->aOpt[CQ_PUB_SOURCE].t;
+  if( pOwn->sourceKey.z && cqPublishStored(p, pPut) ){
+    if( !pPut->bSourceKeyFree ) return;
+    pOwn->sourceKey.z = 0;
+  }
+  if( pOwn->key.z ){
+    i64 n = cqQueueNeed(p, pPut->scope);
+    if( p->rc ) return;
+    pOwn->iPartition = claimqKeyPartition(pOwn->key, n);
+  }
+  pTask->eNeed = CQ_NEED_ONE;
+}
+
+/*
+** xPutCheck: only keys must be looked up.
+*/
+static void cqPublishCheck(CqOp *p, CqPut *pPut){
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  CqText type = pPut->aOpt[CQ_PUB_TYPE].t;
+  assert( sizeof(*pOwn)<=sizeof(pPut->own) );
+  cqQueueCheck(p, pPut->scope);
+  cqPublishKey(p, pPut);
+  if( p->rc==SQLITE_OK && !claimqPayloadTypeOk(type) ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "payload_type must be of printable ASCII "
+        "characters, got TEXT '%.*s'", claimqShown(type), type.z);
+  }
+  pOwn->iPartition = pPut->aOpt[CQ_PUB_PARTITION].i;
+  if( pOwn->key.z || pPut->aOpt[CQ_PUB_SOURCE].bGiven ){
+    pPut->task.xLoad = cqPublishLoad;
+  }
+}
+
+/*
+** xPutWrite.  A trigger of the table refuses a message for a partition that
+** does not exist: here it can be said in better words.  Then the statement
+** has noted 0 for the next number of the partition; any other error leaves -1,
+** or a number.
+*/
+static void cqPublishWrite(CqOp *p, CqPut *pPut){
+  CqPublish *pOwn = (CqPublish*)&pPut->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
+  pPut->iKey = -1;
+  claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_queue, pPut->scope);
+  claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
+  claimqBindValue(p, &s, CQ_OUTBOX_PUBLISH_payload, pPut->pPayload);
+  claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
+  claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
+  claimqBindNow(p, &s);
+  claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->iKey, CQ_NOTE_TYPE);
+  if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
   }
-  if( p->rc==SQLITE_ERROR && pP->iSeq==0 ){
+  if( p->rc==SQLITE_ERROR && pPut->iKey==0 ){
     claimqOpReset(p);
-    cqQueueMissing(p, pP->queue, pP->iPartition);
+    cqQueueMissing(p, pPut->scope, pOwn->iPartition);
   }
-}
-
-/*
-** claimq_publish(queue, payload [, option, value]...) -> seq
-*/
-static void cqPublishFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  static const CqTask task = { cqPublishLoad, cqPublishApply, cqOutboxForget };
-  CqPublish pub;
-  CqVal queue;
-  memset(&pub, 0, sizeof(pub));
-  claimqRead(p, &cqOutboxQueue, apVal[0], &queue);
-  claimqReadOptions(p, cqPublishOpt, CQ_PO_N, 0, nVal-2, &apVal[2], pub.aOpt);
-  cqQueueCheck(p, queue.t);
-  cqPublishKey(p, &pub);
-  if( p->rc==SQLITE_OK && !claimqPayloadTypeOk(pub.aOpt[CQ_PO_TYPE].t) ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "payload_type must be of printable ASCII "
-        "characters, got TEXT '%.*s'", claimqShown(pub.aOpt[CQ_PO_TYPE].t),
-        pub.aOpt[CQ_PO_TYPE].t.z);
-  }
-  pub.queue = queue.t;
-  pub.pPayload = apVal[1];
-  pub.iPartition = pub.aOpt[CQ_PO_PARTITION].i;
-  if( pub.key.z ) claimqRun(p, &task, &pub);
-  else if( p->rc==SQLITE_OK ) cqPublishApply(p, &pub);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, pub.iSeq);
 }
 
 /**************************************************************************
 ** Claim
 */
+#define CQ_OUTBOX_QUEUE     0     /* Arguments */
+#define CQ_OUTBOX_MAX       3
+#define CQ_OUTBOX_PARTITION 5
+static const CqArgDef cqOutboxArg[] = {
+  CQ_ARG_QUEUE,
+  CQ_ARG_OWNER,
+  CQ_ARG_TTL,
+  { CQ_ARG(INT, "max_messages"), .iDefault = 100, .eRole = CQ_ROLE_MAX,
+    .zDoc = "deliver at most so many messages" },
+  CQ_ARG_INCARNATION,
+  { CQ_ARG(INT, "partition"), .iMax = CQ_PARTITION_MAX-1, .mFlag = CQ_A_LOOK,
+    .zDoc = "only this partition; any if not given" },
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
+};
+
 typedef struct CqOutboxClaim CqOutboxClaim;
 struct CqOutboxClaim {
-  CqText queue, owner, incarnation;
-  i64 iTtl, nMax;
-  i64 iPartition;                 /* The one asked for; -1: any */
-  CqLease lease;
+  i64 iCursor, iFence;            /* Of the partition, when it was read */
   i64 iLast;                      /* Last message delivered */
-  CqRows *pRows;
   int nDue;                       /* Unpromoted partitions met, up to FEW */
 };
 
@@ -295,264 +378,366 @@ struct CqOutboxClaim {
 */
 static CqText cqOutboxScope(CqText queue, i64 iPartition, char *zBuf){
   CqText t;
-  int n = queue.n<=CQ_QUEUE_NAME_MAX ? queue.n : CQ_QUEUE_NAME_MAX;
-  memcpy(zBuf, queue.z, (size_t)n);
-  zBuf[n] = '/';
+  assert( queue.n<=CQ_QUEUE_NAME_MAX );
+  memcpy(zBuf, queue.z, (size_t)queue.n);
+  zBuf[queue.n] = '/';
   t.z = zBuf;
-  t.n = n + 1 + claimqI64Text(iPartition, &zBuf[n+1]);
+  t.n = queue.n + 1 + claimqI64Text(iPartition, &zBuf[queue.n+1]);
   return t;
 }
 
 /*
-** Add the statement's current message to the rows for the caller.
+** Add the message that pMsg stands on, of the partition that pPart stands on,
+** to the rows for the caller.
 */
 static void cqOutboxTake(
-  CqOp *p, CqOutboxClaim *pC, sqlite3_stmt *pPart, sqlite3_stmt *pMsg
+  CqOp *p, CqClaim *pC, const CqStmt *pPart, const CqStmt *pMsg
 ){
+  CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
   CqCell *a = claimqRowsAdd(p, pC->pRows);
-  claimqCellColumns(p, pC->pRows, a, pMsg, CQ_M_NCOL);
+  claimqCellColumns(p, pC->pRows, a, pMsg, CQ_OUTBOX_NCOL);
   if( p->rc ) return;
-  pC->iLast = sqlite3_column_int64(pMsg, CQ_M_SEQ);
-  claimqLeaseCells(p, pC->pRows, &a[CQ_M_NCOL], &pC->lease,
-                   claimqColumnText(p, pPart, CQ_P_CLAIM),
-                   sqlite3_column_int64(pPart, CQ_P_ATTEMPTS));
+  pOwn->iLast = claimqColInt(pMsg, CQ_COL_OUTBOX_MESSAGES_seq);
+  claimqLeaseCells(p, pC->pRows, &a[CQ_OUTBOX_NCOL], &pC->lease,
+                   claimqColText(p, pPart, CQ_COL_OUTBOX_READY_claim_id),
+                   claimqColInt(pPart, CQ_COL_OUTBOX_READY_attempts));
 }
 
 /*
-** Deliver the messages of the partition that pPart stands on.
+** At most so many messages of the partition that pPart stands on.
 */
-static void cqOutboxDeliver(
-  CqOp *p, CqOutboxClaim *pC, i64 iId, sqlite3_stmt *pPart
+static i64 cqOutboxMost(const CqClaim *pC, const CqStmt *pPart){
+  i64 n = pC->aArg[CQ_OUTBOX_MAX].i;
+  if( claimqColInt(pPart, CQ_COL_OUTBOX_READY_degrade) ){
+    n = claimqDegrade(n, claimqColInt(pPart, CQ_COL_OUTBOX_READY_attempts));
+  }
+  return n<pC->nMax ? n : pC->nMax;
+}
+
+/*
+** Take the statement that gives the first nMax messages of the partition that
+** pPart stands on.
+*/
+static CqStmt cqOutboxMessages(
+  CqOp *p, const CqClaim *pC, const CqStmt *pPart, i64 nMax
 ){
-  sqlite3_stmt *pMsg = claimqStmt(p, CQ_SQL_OUTBOX_MESSAGES);
-  i64 iPartition = sqlite3_column_int64(pPart, CQ_P_PARTITION);
-  char zScope[CQ_SCOPE_SZ];
-  claimqBindText(p, pMsg, 1, pC->queue);
-  claimqBindInt(p, pMsg, 2, iPartition);
-  claimqBindInt(p, pMsg, 3, sqlite3_column_int64(pPart, CQ_P_CURSOR));
-  claimqBindInt(p, pMsg, 4, sqlite3_column_int64(pPart, CQ_P_LAST));
-  claimqBindInt(p, pMsg, 5, pC->nMax);
-  claimqLeaseMake(&pC->lease, "qpc", iId,
-      sqlite3_column_int64(pPart, CQ_P_FENCE),
-      cqOutboxScope(pC->queue, iPartition, zScope),
-      pC->owner, pC->incarnation, claimqNow(p), pC->iTtl);
-  while( claimqStep(p, pMsg) ) cqOutboxTake(p, pC, pPart, pMsg);
-  claimqStmtDone(p, CQ_SQL_OUTBOX_MESSAGES, pMsg);
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_MESSAGES);
+  claimqBindText(p, &s, CQ_OUTBOX_MESSAGES_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_partition,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_cursor,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_last,
+                claimqColInt(pPart, CQ_COL_OUTBOX_READY_last_seq));
+  claimqBindInt(p, &s, CQ_OUTBOX_MESSAGES_limit, nMax);
+  return s;
 }
 
 /*
-** Try the partition with this id: 1 if it delivered something, or op has an
-** error.
+** Deliver messages of the partition that pPart stands on: 1 if there are any,
+** or op has an error.
 */
-static int cqOutboxTry(CqOp *p, CqOutboxClaim *pC, i64 iId){
-  sqlite3_stmt *pPart = claimqStmt(p, CQ_SQL_OUTBOX_PARTITION);
-  claimqBindInt(p, pPart, 1, iId);
-  if( claimqStep(p, pPart) ) cqOutboxDeliver(p, pC, iId, pPart);
-  claimqStmtDone(p, CQ_SQL_OUTBOX_PARTITION, pPart);
+static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
+  CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
+  CqStmt s = cqOutboxMessages(p, pC, pPart, cqOutboxMost(pC, pPart));
+  char zScope[CQ_SCOPE_SZ];
+  pOwn->iCursor = claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq);
+  pOwn->iFence = claimqColInt(pPart, CQ_COL_OUTBOX_READY_fencing_token);
+  claimqLeaseMake(p, &pC->lease, pC,
+      claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id), pOwn->iFence,
+      cqOutboxScope(pC->aArg[CQ_OUTBOX_QUEUE].t,
+          claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition), zScope));
+  while( claimqStep(p, &s) ) cqOutboxTake(p, pC, pPart, &s);
+  claimqStmtDone(p, &s);
   return p->rc || pC->pRows->nRow>0;
+}
+
+/*
+** Why a claim does not take the partition that pPart stands on: a CQ_WHY_*
+** reason.  An index cannot know, because time may go back.
+*/
+static int cqOutboxWhy(CqOp *p, const CqStmt *pPart){
+  return claimqRowWhy(
+      claimqColInt(pPart, CQ_COL_OUTBOX_READY_available_at_ms),
+      claimqColType(pPart, CQ_COL_OUTBOX_READY_claim_id)!=SQLITE_NULL,
+      claimqColInt(pPart, CQ_COL_OUTBOX_READY_expires_at_ms), claimqNow(p));
+}
+
+/*
+** Find the partition that was asked for.  *pS stands on it: 1.  If it is not
+** there op has an error: 0.  The caller gives *pS back.
+*/
+static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
+  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  i64 iPartition = pC->aArg[CQ_OUTBOX_PARTITION].i;
+  *pS = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
+  claimqBindText(p, pS, CQ_OUTBOX_READY_queue, queue);
+  claimqBindInt(p, pS, CQ_OUTBOX_READY_partition, iPartition);
+  if( claimqStep(p, pS) ) return 1;
+  if( p->rc==SQLITE_OK ) cqQueueMissing(p, queue, iPartition);
+  return 0;
 }
 
 /*
 ** The partition that was asked for, if it is free.
 */
-static void cqOutboxOne(CqOp *p, CqOutboxClaim *pC){
-  sqlite3_stmt *pFind = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
-  claimqBindText(p, pFind, 1, pC->queue);
-  claimqBindInt(p, pFind, 2, claimqNow(p));
-  claimqBindInt(p, pFind, 3, pC->iPartition);
-  if( !claimqStep(p, pFind) ){
-    if( p->rc==SQLITE_OK ) cqQueueMissing(p, pC->queue, pC->iPartition);
-  }else if( sqlite3_column_int(pFind, 1) ){
-    cqOutboxTry(p, pC, sqlite3_column_int64(pFind, 0));
+static void cqOutboxOne(CqOp *p, CqClaim *pC){
+  CqStmt s;
+  if( cqOutboxFind(p, pC, &s) && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE ){
+    cqOutboxDeliver(p, pC, &s);
   }
-  claimqStmtDone(p, CQ_SQL_OUTBOX_FIND, pFind);
+  claimqStmtDone(p, &s);
 }
 
-static sqlite3_stmt *cqOutboxStream(CqOp *p, CqOutboxClaim *pC, int eStmt){
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
-  claimqBindText(p, pStmt, 1, pC->queue);
-  claimqBindInt(p, pStmt, 2, claimqNow(p));
-  return pStmt;
+/*
+** Take one of the statements that look at all partitions of the queue that are
+** free by iNow.
+*/
+static CqStmt cqOutboxStream(CqOp *p, const CqClaim *pC, int eStmt, i64 iNow){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindText(p, &s, CQ_OUTBOX_READY_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  claimqBindCommonInt(p, &s, CQ_P_now, iNow);
+  return s;
 }
 
-static CqWaiting cqOutboxWaiting(sqlite3_stmt *pStmt){
+/*
+** Move pReady on to the next partition that is ready and free, CQ_AT_READY.
+** If there is none: CQ_AT_DUE if others have become due, else CQ_AT_END, also
+** if op has an error.
+*/
+#define CQ_AT_END   0
+#define CQ_AT_READY 1
+#define CQ_AT_DUE   2
+static int cqOutboxNextReady(CqOp *p, CqStmt *pReady){
+  while( claimqStep(p, pReady) ){
+    if( claimqColInt(pReady, CQ_COL_OUTBOX_READY_due)>=0 ) return CQ_AT_DUE;
+    if( cqOutboxWhy(p, pReady)==CQ_WHY_CLAIMABLE ) return CQ_AT_READY;
+  }
+  return CQ_AT_END;
+}
+
+static CqWaiting cqOutboxWaiting(const CqStmt *pStmt){
   CqWaiting w;
-  w.iSince = sqlite3_column_int64(pStmt, 1);
-  w.iPartition = sqlite3_column_int64(pStmt, 2);
+  w.iSince = claimqColInt(pStmt, CQ_COL_OUTBOX_READY_waiting_since_ms);
+  w.iPartition = claimqColInt(pStmt, CQ_COL_OUTBOX_READY_partition);
   return w;
 }
 
 /*
 ** 1 if the head of pDue goes before the head of pReady.
 */
-static int cqOutboxDueFirst(sqlite3_stmt *pReady, sqlite3_stmt *pDue){
+static int cqOutboxDueFirst(const CqStmt *pReady, const CqStmt *pDue){
   CqWaiting ready = cqOutboxWaiting(pReady);
   CqWaiting due = cqOutboxWaiting(pDue);
   return claimqWaitsLonger(&due, &ready);
-}
-
-static int cqOutboxNextReady(CqOp *p, sqlite3_stmt *pReady){
-  return claimqStep(p, pReady) && sqlite3_column_int64(pReady, 3)<0;
 }
 
 /*
 ** Any partition, the longest waiting first.  One whose messages were all
 ** deleted by hand delivers nothing and is passed over.
 */
-static void cqOutboxAny(CqOp *p, CqOutboxClaim *pC){
-  sqlite3_stmt *pReady = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY);
-  sqlite3_stmt *pDue = 0;
-  int bReady = 0, bDue = 0, bDone = 0;
-  if( claimqStep(p, pReady) ){
-    bReady = sqlite3_column_int64(pReady, 3)<0;
-    pDue = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE);
-    bDue = claimqStep(p, pDue);
+static void cqOutboxAny(CqOp *p, CqClaim *pC){
+  CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
+  i64 iNow = claimqNow(p);
+  CqStmt ready = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, iNow);
+  int eReady = cqOutboxNextReady(p, &ready);
+  int bDue = 0, bDone = 0;
+  CqStmt due;
+  memset(&due, 0, sizeof(due));
+  if( eReady!=CQ_AT_END ){
+    due = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_DUE, iNow);
+    bDue = claimqStep(p, &due);
   }
-  pC->nDue = bDue;
-  while( !bDone && (bReady || bDue) && p->rc==SQLITE_OK ){
-    int bTakeDue = bDue && (!bReady || cqOutboxDueFirst(pReady, pDue));
-    sqlite3_stmt *pHead = bTakeDue ? pDue : pReady;
-    bDone = cqOutboxTry(p, pC, sqlite3_column_int64(pHead, 0));
-    if( bTakeDue ) pC->nDue += (bDue = claimqStep(p, pDue));
-    else if( !bDone ) bReady = cqOutboxNextReady(p, pReady);
+  pOwn->nDue = bDue;
+  while( !bDone && (eReady==CQ_AT_READY || bDue) && p->rc==SQLITE_OK ){
+    int bTakeDue = bDue
+        && (eReady!=CQ_AT_READY || cqOutboxDueFirst(&ready, &due));
+    bDone = cqOutboxDeliver(p, pC, bTakeDue ? &due : &ready);
+    if( bTakeDue ) pOwn->nDue += (bDue = claimqStep(p, &due));
+    else if( !bDone ) eReady = cqOutboxNextReady(p, &ready);
   }
-  while( bDone && bDue && pC->nDue<CQ_P_DUE_FEW ){
-    pC->nDue += (bDue = claimqStep(p, pDue));
+  while( bDone && bDue && pOwn->nDue<CQ_OUTBOX_DUE_FEW ){
+    pOwn->nDue += (bDue = claimqStep(p, &due));
   }
-  claimqStmtDone(p, CQ_SQL_OUTBOX_READY, pReady);
-  claimqStmtDone(p, CQ_SQL_OUTBOX_DUE, pDue);
-  if( !bDone ) cqQueueNeed(p, pC->queue);
-}
-
-static void cqOutboxLoad(CqOp *p, void *pCtx){
-  CqOutboxClaim *pC = (CqOutboxClaim*)pCtx;
-  pC->nDue = 0;
-  if( pC->iPartition>=0 ) cqOutboxOne(p, pC);
-  else if( pC->nMax==0 ) cqQueueNeed(p, pC->queue);
-  else cqOutboxAny(p, pC);
-  if( pC->pRows->nRow>0 ) p->nWrite = 1 + (pC->nDue>=CQ_P_DUE_FEW);
+  claimqStmtDone(p, &ready);
+  claimqStmtDone(p, &due);
+  if( !bDone ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
 }
 
 /*
-** Stamp the partition.  If many partitions have become free meanwhile, put
-** them in line first: upkeep, left out where only one write can be had.
+** A claim that may take nothing is told of a wrong queue or partition all the
+** same.
 */
-static void cqOutboxApply(CqOp *p, void *pCtx){
-  CqOutboxClaim *pC = (CqOutboxClaim*)pCtx;
-  sqlite3_stmt *pStmt;
-  if( p->nWrite>1 && !p->bAlone ){
-    pStmt = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_PROMOTE);
-    claimqExec(p, CQ_SQL_OUTBOX_PROMOTE, pStmt);
+static void cqOutboxArgs(CqOp *p, CqClaim *pC){
+  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  CqStmt s;
+  assert( sizeof(CqOutboxClaim)<=sizeof(pC->own) );
+  cqQueueCheck(p, queue);
+  if( pC->nMax>0 || p->rc ) return;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
+    cqOutboxFind(p, pC, &s);
+    claimqStmtDone(p, &s);
+  }else{
+    cqQueueNeed(p, queue);
   }
-  pStmt = claimqStmt(p, CQ_SQL_OUTBOX_STAMP);
-  claimqBindInt(p, pStmt, 1, pC->lease.iHead);
-  claimqLeaseBind(p, pStmt, 2, &pC->lease);
-  claimqBindInt(p, pStmt, 8, pC->pRows->nRow);
-  claimqBindInt(p, pStmt, 9, pC->iLast);
-  claimqExec(p, CQ_SQL_OUTBOX_STAMP, pStmt);
 }
 
-/* Arguments of claimq_outbox(...), in this order. */
-static const CqArgDef cqOutboxArg[] = {
-  { "queue",        CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0,
-    CQ_QUEUE_NAME_MAX, 0 },
-  { "owner",        CQ_T_TEXT, CQ_A_REQUIRED, 0, 0, 0, 0, 0, 0 },
-  { "ttl_ms",       CQ_T_INT,  0, 0, 30000, 0, 0, 0, 0 },
-  { "max_messages", CQ_T_INT,  0, 0, 100, 0, 0, 0, 0 },
-  { "incarnation",  CQ_T_TEXT, 0, 0, 0, "", 0, 0, 0 },
-  { "partition",    CQ_T_INT,  0, 0, 0, 0, 0, CQ_PARTITION_MAX-1, 0 },
-  { "now_ms",       CQ_T_INT,  CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
-};
+/*
+** One row is written, however many messages are delivered; if many partitions
+** have become free meanwhile they are put in line first.
+*/
+static void cqOutboxNext(CqOp *p, CqClaim *pC){
+  CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
+  pOwn->nDue = 0;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ) cqOutboxOne(p, pC);
+  else cqOutboxAny(p, pC);
+  if( pC->pRows->nRow==0 ) return;
+  pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW ? CQ_NEED_TIDY : CQ_NEED_ONE;
+}
 
-static void cqOutboxFill(
-  CqOp *p, const CqVal *aArg, i64 nLimit, CqRows *pRows
-){
-  static const CqTask task = { cqOutboxLoad, cqOutboxApply, 0 };
-  CqOutboxClaim c;
-  memset(&c, 0, sizeof(c));
-  c.queue = aArg[0].t;
-  c.owner = aArg[1].t;
-  c.iTtl = aArg[2].i;
-  c.nMax = aArg[3].i<nLimit ? aArg[3].i : nLimit;
-  c.incarnation = aArg[4].t;
-  c.iPartition = aArg[5].bGiven ? aArg[5].i : -1;
-  c.pRows = pRows;
-  cqQueueCheck(p, c.queue);
-  claimqRun(p, &task, &c);
+/*
+** When the partition that pPart stands on could be claimed; CQ_I64_MAX if it
+** has nothing to deliver.
+*/
+static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
+  i64 iAt = claimqColInt(pPart, CQ_COL_OUTBOX_READY_available_at_ms);
+  i64 iExpires = claimqColInt(pPart, CQ_COL_OUTBOX_READY_expires_at_ms);
+  CqStmt s = cqOutboxMessages(p, pC, pPart, 1);
+  if( iAt<iExpires ) iAt = iExpires;
+  if( cqOutboxWhy(p, pPart)==CQ_WHY_CLAIMABLE ) iAt = claimqNow(p);
+  if( !claimqStep(p, &s) ) iAt = CQ_I64_MAX;
+  claimqStmtDone(p, &s);
+  return iAt;
+}
+
+/*
+** xNextAt.  The partitions come by the time at which they are free, but for
+** those that are thought to be ready and are not, because time went back.
+*/
+static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
+  i64 iAt = CQ_I64_MAX;
+  CqStmt s;
+  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
+    if( cqOutboxFind(p, pC, &s) ) iAt = cqOutboxFreeAt(p, pC, &s);
+    claimqStmtDone(p, &s);
+    return iAt;
+  }
+  s = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, CQ_I64_MAX);
+  while( iAt>claimqNow(p) && claimqStep(p, &s)
+      && claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt ){
+    i64 iFree = cqOutboxFreeAt(p, pC, &s);
+    if( iFree<iAt ) iAt = iFree;
+  }
+  claimqStmtDone(p, &s);
+  if( iAt==CQ_I64_MAX ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  return iAt;
+}
+
+/*
+** xRows: the messages of a claim that was made before, if it holds.
+*/
+static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
+  i64 iHead, iFence;
+  CqStmt s;
+  if( !claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_OUTBOX_ROWS);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    claimqCellColumns(p, pC->pRows, a, &s, CQ_OUTBOX_NCOL);
+    claimqLeaseKept(p, pC->pRows, a ? &a[CQ_OUTBOX_NCOL] : 0, &s,
+        CQ_COL_OUTBOX_ROWS_claim_id,
+        claimqColInt(&s, CQ_COL_OUTBOX_ROWS_fencing_token),
+        claimqColInt(&s, CQ_COL_OUTBOX_ROWS_attempts)-1);
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqOutboxTidy(CqOp *p, CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
+  claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqExec(p, &s);
+}
+
+static void cqOutboxStamp(CqOp *p, CqClaim *pC){
+  const CqOutboxClaim *pOwn = (const CqOutboxClaim*)&pC->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STAMP);
+  claimqLeaseBind(p, &s, &pC->lease);
+  claimqBindInt(p, &s, CQ_OUTBOX_STAMP_size, pC->pRows->nRow);
+  claimqBindInt(p, &s, CQ_OUTBOX_STAMP_delivered, pOwn->iLast);
+  claimqBindInt(p, &s, CQ_OUTBOX_STAMP_fence, pOwn->iFence);
+  claimqBindInt(p, &s, CQ_OUTBOX_STAMP_cursor, pOwn->iCursor);
+  claimqClaimStamp(p, pC, &s, 1);
 }
 
 /**************************************************************************
 ** The verbs
 */
-#define CQ_OV_PROCESSED 0
+#define CQ_OV_PROCESSED 0         /* Options */
 #define CQ_OV_REJECTED  1
 static const CqArgDef cqOutboxOpt[] = {
-  { "processed", CQ_T_INT,  0, 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
-    0, 0, -CQ_I64_MAX-1, 0, 0 },
-  { "rejected",  CQ_T_JSON, 0, 1<<CQ_COMPLETE, 0, 0, 0, 0, 0 },
+  { CQ_ARG(INT, "processed"),
+    .mVerb = 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
+    .zDoc = "how many of the messages are done, from the first" },
+  { CQ_ARG(JSON, "rejected"),
+    .mVerb = 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
+    .zDoc = "of these the ones that become dead letters: "
+            "[{\"seq\":N,\"reason\":\"...\"}]" },
+};
+
+typedef struct CqRejected CqRejected;     /* One entry of option rejected */
+struct CqRejected {
+  i64 iSeq;
+  CqText reason;
 };
 
 typedef struct CqOutboxVerb CqOutboxVerb;
 struct CqOutboxVerb {
-  CqVerb *pVerb;
   CqDelivery delivery;
   CqProgress progress;
-  i64 nLetter;                    /* Messages that become dead letters */
+  CqRejected *aRejected;          /* Sorted by seq; by sqlite3_malloc */
+  int nRejected;
+  char *zReason;                  /* Bytes of their reasons; likewise */
 };
+
+static void cqOutboxVerbDone(CqVerb *pV){
+  CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  sqlite3_free(pOwn->aRejected);
+  sqlite3_free(pOwn->zReason);
+  pOwn->aRejected = 0;
+  pOwn->zReason = 0;
+}
 
 /*
 ** What the claim has delivered.  Nothing of a row that somebody corrupted may
 ** move the cursor back.
 */
-static void cqOutboxDelivery(sqlite3_stmt *pPart, CqDelivery *pD){
-  pD->iCursor = sqlite3_column_int64(pPart, CQ_P_CURSOR);
-  pD->nMsg = sqlite3_column_int64(pPart, CQ_P_SIZE);
-  pD->iLast = sqlite3_column_int64(pPart, CQ_P_DELIVERED);
-  pD->nAttempt = sqlite3_column_int64(pPart, CQ_P_ATTEMPTS);
+static void cqOutboxDelivery(const CqStmt *pHead, CqDelivery *pD){
+  pD->iCursor = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_processed_seq);
+  pD->nMsg = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_count);
+  pD->iLast = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_seq);
+  pD->nAttempt = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_attempts);
   if( pD->nMsg<0 ) pD->nMsg = 0;
   if( pD->iLast<pD->iCursor ) pD->iLast = pD->iCursor;
 }
 
 /*
-** What does the claim hold?  Reads pV->delivery and returns a CQ_HOLD_*
-** verdict; raises claim_lost unless it is OK, or the verb is release, for
-** which that is no error.
+** Read one {"seq":N,"reason":"..."}: 1, and *pOut with the raw reason; else 0.
 */
-static int cqOutboxHold(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pPart){
-  CqVerb *pVerb = pV->pVerb;
-  CqHold hold;
-  CqText other = {0, 0};
-  int eVerdict;
-  memset(&hold, 0, sizeof(hold));
-  claimqBindInt(p, pPart, 1, pVerb->iHead);
-  if( claimqStep(p, pPart) ){
-    hold.bHead = 1;
-    hold.nSize = 1;
-    other = claimqColumnText(p, pPart, CQ_P_CLAIM);
-    hold.nRow = claimqTextEq(other, pVerb->claimId);
-    hold.nToken = hold.nRow
-        && claimqTextEq(claimqColumnText(p, pPart, CQ_P_TOKEN), pVerb->token);
-    cqOutboxDelivery(pPart, &pV->delivery);
-  }
-  eVerdict = claimqLeaseVerdict(p, pVerb, &hold, other);
-  return eVerdict;
-}
-
-/*
-** Read one {"seq":N,"reason":"..."}: 1, *piSeq and the raw reason, else 0.
-*/
-static int cqRejectedRead(CqJson *pJ, i64 *piSeq, CqText *pReason){
+static int cqRejectedEntry(CqJson *pJ, CqRejected *pOut){
   int bSeq = 0, bReason = 0, e;
   while( (e = claimqJsonNext(pJ))==CQ_JSON_KEY ){
     if( claimqJsonEq(pJ->tok, claimqStr("seq")) && !bSeq ){
       bSeq = claimqJsonNext(pJ)==CQ_JSON_NUMBER
-          && claimqJsonInt(pJ->tok, piSeq);
+          && claimqJsonInt(pJ->tok, &pOut->iSeq);
       if( !bSeq ) return 0;
     }else if( claimqJsonEq(pJ->tok, claimqStr("reason")) && !bReason ){
       bReason = claimqJsonNext(pJ)==CQ_JSON_STRING
           && claimqJsonText(pJ->tok, 0)>=0;
       if( !bReason ) return 0;
-      *pReason = pJ->tok;
+      pOut->reason = pJ->tok;
     }else{
       return 0;
     }
@@ -561,198 +746,262 @@ static int cqRejectedRead(CqJson *pJ, i64 *piSeq, CqText *pReason){
 }
 
 /*
-** claimq_reject_reason(list, seq) -> the reason that the option rejected gives
-** for message seq, NULL if it does not name it.  For a trigger of the schema.
+** Read the entries of list into aRejected[], their reasons unescaped into
+** zReason.  Returns 0 if the list is malformed, or op has an error.
 */
-static void cqRejectReasonFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  i64 iWant = sqlite3_value_int64(apVal[1]);
-  CqText reason, list;
+static int cqRejectedList(CqOp *p, CqOutboxVerb *pOwn, CqText list){
   CqJson j;
-  i64 iSeq;
-  (void)nVal;
-  list.z = (const char*)sqlite3_value_text(apVal[0]);
-  list.n = sqlite3_value_bytes(apVal[0]);
-  if( list.z==0 ) return;
+  char *z = pOwn->zReason = claimqMalloc(p, (i64)list.n+1);
+  int e = CQ_JSON_ERROR, nAlloc = 0;
   claimqJsonInit(&j, list);
-  if( claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return;
-  while( claimqJsonNext(&j)==CQ_JSON_OBJECT
-      && cqRejectedRead(&j, &iSeq, &reason)
-  ){
-    if( iSeq==iWant ){
-      char *z = claimqMalloc(p, (i64)reason.n+1);
-      if( z==0 ) return;
-      sqlite3_result_text(pCtx, z, claimqJsonText(reason, z), sqlite3_free);
-      return;
+  if( p->rc || claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return 0;
+  while( (e = claimqJsonNext(&j))==CQ_JSON_OBJECT ){
+    CqRejected *pNew;
+    if( pOwn->nRejected>=nAlloc ){
+      nAlloc = nAlloc ? nAlloc*2 : 8;
+      pNew = claimqRealloc(p, pOwn->aRejected, nAlloc*(i64)sizeof(*pNew));
+      if( pNew==0 ) return 0;
+      pOwn->aRejected = pNew;
     }
+    pNew = &pOwn->aRejected[pOwn->nRejected];
+    if( !cqRejectedEntry(&j, pNew) ) return 0;
+    pNew->reason.n = claimqJsonText(pNew->reason, z);
+    pNew->reason.z = z;
+    z += pNew->reason.n;
+    pOwn->nRejected++;
   }
+  return e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END;
 }
 
-static int cqSeqCompare(const void *pA, const void *pB){
-  i64 a = *(const i64*)pA, b = *(const i64*)pB;
+static int cqRejectedCompare(const void *pA, const void *pB){
+  i64 a = ((const CqRejected*)pA)->iSeq, b = ((const CqRejected*)pB)->iSeq;
   return (a>b) - (a<b);
 }
 
 /*
-** Each rejected message must be one that was processed, and named once.
+** Option rejected: each must be a message that was processed, and named once.
 */
-static void cqRejectedRange(CqOp *p, const CqOutboxVerb *pV, CqIds *pSeq){
-  i64 iFirst = pV->delivery.iCursor+1;
-  i64 iLast = pV->progress.iDone;
+static void cqOutboxRejected(CqOp *p, CqOutboxVerb *pOwn, CqText list){
   int i;
-  if( p->rc || pSeq->n==0 ) return;
-  qsort(pSeq->a, (size_t)pSeq->n, sizeof(pSeq->a[0]), cqSeqCompare);
-  for(i=0; i<pSeq->n; i++){
-    i64 iSeq = pSeq->a[i];
-    if( iSeq<iFirst || iSeq>iLast ){
+  if( p->rc ) return;
+  if( !cqRejectedList(p, pOwn, list) ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "rejected must be a JSON array of "
+               "{\"seq\":N,\"reason\":\"...\"}");
+  }
+  if( p->rc || pOwn->nRejected==0 ) return;
+  qsort(pOwn->aRejected, (size_t)pOwn->nRejected, sizeof(CqRejected),
+        cqRejectedCompare);
+  for(i=0; i<pOwn->nRejected; i++){
+    i64 iSeq = pOwn->aRejected[i].iSeq;
+    if( iSeq<=pOwn->delivery.iCursor || iSeq>pOwn->progress.iDone ){
       claimqFail(p, CQ_BAD_ARGUMENT, "rejected: seq %lld is not among the %lld "
-          "messages that are processed", iSeq, pV->progress.nDone);
-    }else if( i>0 && iSeq==pSeq->a[i-1] ){
+          "messages that are processed", iSeq, pOwn->progress.nDone);
+    }else if( i>0 && iSeq==pOwn->aRejected[i-1].iSeq ){
       claimqFail(p, CQ_BAD_ARGUMENT, "rejected: seq %lld is named twice", iSeq);
     }
   }
 }
 
 /*
-** Option rejected of complete.
+** There are gaps among the delivered messages, of which the first nDone are
+** processed: find the last of these.
 */
-static void cqOutboxRejected(CqOp *p, CqOutboxVerb *pV){
-  CqJson j;
-  CqIds seq;
-  CqText reason;
-  i64 iSeq;
-  int e = CQ_JSON_ERROR;
-  memset(&seq, 0, sizeof(seq));
-  claimqJsonInit(&j, pV->pVerb->aOpt[CQ_OV_REJECTED].t);
-  if( claimqJsonNext(&j)==CQ_JSON_ARRAY ){
-    while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))==CQ_JSON_OBJECT ){
-      if( !cqRejectedRead(&j, &iSeq, &reason) ) break;
-      claimqIdsAdd(p, &seq, iSeq);
+static i64 cqOutboxLookUp(CqOp *p, CqVerb *pV, i64 nDone){
+  const CqDelivery *pD = &((CqOutboxVerb*)&pV->own)->delivery;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_BACK);
+  i64 iDone = pD->iCursor;
+  assert( nDone<pD->nMsg );
+  claimqVerbBind(p, pV, &s);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_after, pD->iCursor);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_last, pD->iLast);
+  claimqBindInt(p, &s, CQ_OUTBOX_BACK_skip, pD->nMsg-nDone-1);
+  if( claimqStep(p, &s) ) iDone = claimqColInt(&s, CQ_COL_OUTBOX_BACK_before);
+  claimqStmtDone(p, &s);
+  return iDone;
+}
+
+/*
+** How far the verb gets, into own.progress.  Raises bad_argument if option
+** processed cannot be.
+*/
+static void cqOutboxProgress(CqOp *p, CqVerb *pV){
+  static const int aProgress[CQ_NVERB] = CQ_VERBS(0, CQ_PROGRESS_COMPLETE,
+      CQ_PROGRESS_RELEASE, CQ_PROGRESS_RETRY, CQ_PROGRESS_REJECT,
+      CQ_PROGRESS_RELEASE);
+  CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  const CqVal *pOpt = pV->aOpt ? &pV->aOpt[CQ_OV_PROCESSED] : 0;
+  int eVerb = aProgress[pV->eVerb];
+  i64 nDone = claimqProcessed(&pOwn->delivery, eVerb,
+                              pOpt && pOpt->bGiven ? &pOpt->i : 0);
+  i64 iDone;
+  if( nDone<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "processed must be an integer from 0 to "
+        "%lld, as many messages as claim %.*s has delivered, got %lld",
+        pOwn->delivery.nMsg, pV->claimId.n, pV->claimId.z, pOpt->i);
+    return;
+  }
+  iDone = claimqDoneSeq(&pOwn->delivery, nDone);
+  if( iDone<0 ) iDone = cqOutboxLookUp(p, pV, nDone);
+  claimqProgress(&pOwn->delivery, eVerb, nDone, iDone, &pOwn->progress);
+}
+
+/*
+** The claim holds: decide what the verb does, and what it returns.  Several
+** writes are needed only if messages become dead letters.  A delay of 0 is
+** none.
+*/
+static void cqOutboxDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  const CqProgress *pP = &pOwn->progress;
+  assert( sizeof(*pOwn)<=sizeof(pV->own) );
+  if( pV->eVerb==CQ_GUARD ) return;
+  pV->task.eNeed = CQ_NEED_ONE;
+  if( pV->eVerb==CQ_RENEW ) return;
+  cqOutboxDelivery(pHead, &pOwn->delivery);
+  cqOutboxProgress(p, pV);
+  if( pV->aOpt && pV->aOpt[CQ_OV_REJECTED].bGiven ){
+    cqOutboxRejected(p, pOwn, pV->aOpt[CQ_OV_REJECTED].t);
+  }
+  if( pV->iDelay<=0 ) pV->iUntil = -1;
+  pV->iResult = pV->eVerb==CQ_COMPLETE ? pP->nDone
+              : pV->eVerb==CQ_RELEASE ? pOwn->delivery.nMsg : 0;
+  if( pOwn->nRejected>0 || (pV->eVerb==CQ_REJECT && pP->iCursor>pP->iDone) ){
+    pV->task.eNeed = CQ_NEED_MANY;
+  }
+}
+
+/*
+** xBind: for OUTBOX_SETTLE.
+*/
+static void cqOutboxBind(CqOp *p, CqVerb *pV, CqStmt *pStmt){
+  const CqProgress *pP = &((const CqOutboxVerb*)&pV->own)->progress;
+  CqText none = {0, 0};
+  if( pStmt->eStmt!=CQ_SQL_OUTBOX_SETTLE ) return;
+  claimqBindInt(p, pStmt, CQ_OUTBOX_SETTLE_cursor, pP->iCursor);
+  claimqBindInt(p, pStmt, CQ_OUTBOX_SETTLE_attempts, pP->nAttempt);
+  claimqBindInt(p, pStmt, CQ_OUTBOX_SETTLE_keep, pP->eError==CQ_ERROR_KEEP);
+  claimqBindText(p, pStmt, CQ_OUTBOX_SETTLE_error,
+                 pP->eError==CQ_ERROR_REASON ? pV->reason : none);
+}
+
+/*
+** Take a statement that looks at the claim's messages after iAfter, up to
+** iLast.
+*/
+static CqStmt cqOutboxRange(
+  CqOp *p, const CqVerb *pV, int eStmt, i64 iAfter, i64 iLast
+){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqVerbBind(p, pV, &s);
+  claimqBindInt(p, &s, CQ_OUTBOX_PRESENT_after, iAfter);
+  claimqBindInt(p, &s, CQ_OUTBOX_PRESENT_last, iLast);
+  return s;
+}
+
+/*
+** The messages after iAfter, up to iLast, become dead letters.  Returns how
+** many.  There may be fewer than their numbers say, if somebody deleted some;
+** but no trigger may keep a letter from being written.
+*/
+static i64 cqOutboxBury(
+  CqOp *p, CqVerb *pV, i64 iAfter, i64 iLast, CqText why
+){
+  CqStmt s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_BURY, iAfter, iLast);
+  i64 n;
+  claimqBindText(p, &s, CQ_OUTBOX_PRESENT_why, why);
+  n = claimqExec(p, &s);
+  if( p->rc==SQLITE_OK && n!=iLast-iAfter ){
+    i64 nPresent = 0;
+    s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_PRESENT, iAfter, iLast);
+    if( claimqStep(p, &s) ){
+      nPresent = claimqColInt(&s, CQ_COL_OUTBOX_PRESENT_n);
     }
+    claimqStmtDone(p, &s);
+    if( n!=nPresent ) claimqStale(p, &pV->task);
   }
-  if( p->rc==SQLITE_OK
-   && (e!=CQ_JSON_CLOSE || claimqJsonNext(&j)!=CQ_JSON_END)
-  ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "rejected must be a JSON array of "
-               "{\"seq\":N,\"reason\":\"...\"}");
-  }
-  cqRejectedRange(p, pV, &seq);
-  pV->nLetter = seq.n;
-  claimqIdsClear(&seq);
+  return n;
 }
 
 /*
-** reject: how many messages are after the processed ones?
+** xSettle, if there are dead letters to write: these, and then the cursor.
 */
-static void cqOutboxTail(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pPart){
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_TAIL);
-  claimqBindText(p, pStmt, 1, claimqColumnText(p, pPart, CQ_P_QUEUE));
-  claimqBindInt(p, pStmt, 2, sqlite3_column_int64(pPart, CQ_P_PARTITION));
-  claimqBindInt(p, pStmt, 3, pV->progress.iDone);
-  claimqBindInt(p, pStmt, 4, pV->progress.iCursor);
-  if( claimqStep(p, pStmt) ) pV->nLetter = sqlite3_column_int64(pStmt, 0);
-  claimqStmtDone(p, CQ_SQL_OUTBOX_TAIL, pStmt);
+static void cqOutboxSettle(CqOp *p, CqVerb *pV){
+  CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  i64 nLetter = 0;
+  CqStmt s;
+  int i;
+  for(i=0; i<pOwn->nRejected && p->rc==SQLITE_OK; i++){
+    const CqRejected *pR = &pOwn->aRejected[i];
+    nLetter += cqOutboxBury(p, pV, pR->iSeq-1, pR->iSeq, pR->reason);
+  }
+  if( pV->eVerb==CQ_REJECT ){
+    nLetter += cqOutboxBury(p, pV, pOwn->progress.iDone,
+                            pOwn->progress.iCursor, pV->reason);
+    pV->iResult = nLetter;
+  }
+  s = claimqStmt(p, CQ_SQL_OUTBOX_SETTLE);
+  claimqVerbBind(p, pV, &s);
+  cqOutboxBind(p, pV, &s);
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, &pV->task);
+}
+
+/**************************************************************************
+** claimq_vacuum(): processed messages
+*/
+
+/*
+** 1 if there are any.
+*/
+static int cqOutboxVacuumAny(CqOp *p){
+  CqStmt s = claimqStmt(p, CQ_SQL_VACUUM_PARTITION);
+  int bAny = claimqStep(p, &s);
+  claimqStmtDone(p, &s);
+  return bAny;
 }
 
 /*
-** The claim holds: decide what the verb does, and what it returns.
+** Remove processed messages of the partition that pPart stands on, which is
+** reset.  Its cursor must move, or it would be found again for ever: a row that
+** somebody corrupted and a trigger that keeps it from being written are
+** errors.  Where messages are missing it jumps to the next one that is there.
 */
-static void cqOutboxDecide(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pPart){
-  static const u8 aProgress[] = {
-    0, CQ_PROGRESS_COMPLETE, CQ_PROGRESS_RELEASE, CQ_PROGRESS_RETRY,
-    CQ_PROGRESS_REJECT
-  };
-  CqVerb *pVerb = pV->pVerb;
-  const CqVal *pProcessed = &pVerb->aOpt[CQ_OV_PROCESSED];
-  p->nWrite = 1;
-  if( pVerb->eVerb==CQ_RENEW ){
-    pVerb->iResult = claimqAddSat(claimqNow(p), pVerb->iTtl);
-    return;
+static void cqOutboxVacuumOne(CqOp *p, CqVacuum *pV, CqStmt *pPart){
+  i64 iId = claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_partition_id);
+  i64 iFrom = claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_vacuumed_seq);
+  i64 iTo = claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_processed_seq);
+  i64 iFirst = claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_first_seq);
+  CqStmt s = claimqStmt(p, CQ_SQL_VACUUM_MESSAGES);
+  i64 n;
+  if( iTo<=iFrom ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_partition has a bad "
+               "processed_seq: repair or delete it", iId);
   }
-  claimqProgress(&pV->delivery, aProgress[pVerb->eVerb],
-                 pProcessed->bGiven ? &pProcessed->i : 0, &pV->progress);
-  switch( pVerb->eVerb ){
-    case CQ_COMPLETE:
-      pVerb->iResult = pV->progress.nDone;
-      if( pVerb->aOpt[CQ_OV_REJECTED].bGiven ) cqOutboxRejected(p, pV);
-      break;
-    case CQ_RELEASE:
-      pVerb->iResult = pV->delivery.nMsg;
-      break;
-    case CQ_RETRY:
-      pVerb->zResult = "retry";
-      break;
-    case CQ_REJECT:
-      cqOutboxTail(p, pV, pPart);
-      pVerb->iResult = pV->nLetter;
-      break;
-  }
-}
-
-static void cqOutboxVerbLoad(CqOp *p, void *pCtx){
-  CqOutboxVerb *pV = (CqOutboxVerb*)pCtx;
-  sqlite3_stmt *pPart = claimqStmt(p, CQ_SQL_OUTBOX_PARTITION);
-  int eVerdict = cqOutboxHold(p, pV, pPart);
-  pV->pVerb->iResult = 0;
-  pV->nLetter = 0;
-  if( p->rc==SQLITE_OK && eVerdict==CQ_HOLD_OK && pV->pVerb->eVerb!=CQ_GUARD ){
-    cqOutboxDecide(p, pV, pPart);
-  }
-  claimqStmtDone(p, CQ_SQL_OUTBOX_PARTITION, pPart);
-}
-
-static void cqOutboxRenew(CqOp *p, CqVerb *pVerb){
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_OUTBOX_RENEW);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  claimqBindInt(p, pStmt, 2, pVerb->iResult);
-  claimqExec(p, CQ_SQL_OUTBOX_RENEW, pStmt);
-}
-
-/*
-** Messages become dead letters: ?7 says when, and either ?10 is the list of
-** complete, or ?8 and ?9 are the range and the reason of reject.
-*/
-static void cqOutboxLetters(CqOp *p, CqOutboxVerb *pV, sqlite3_stmt *pStmt){
-  if( pV->nLetter==0 ) return;
-  claimqBindInt(p, pStmt, 7, claimqNow(p));
-  if( pV->pVerb->eVerb==CQ_REJECT ){
-    claimqBindInt(p, pStmt, 8, pV->progress.iDone);
-    claimqBindText(p, pStmt, 9, pV->pVerb->reason);
-  }else{
-    claimqBindText(p, pStmt, 10, pV->pVerb->aOpt[CQ_OV_REJECTED].t);
+  iFrom = iFirst>iFrom && iFirst<=iTo ? iFirst-1 : iTo;
+  if( iFrom<0 ) iFrom = 0;
+  if( iTo-iFrom>pV->nLeft ) iTo = iFrom + pV->nLeft;
+  claimqBindText(p, &s, CQ_VACUUM_MESSAGES_queue,
+                 claimqColText(p, pPart, CQ_COL_VACUUM_PARTITION_queue_name));
+  claimqBindInt(p, &s, CQ_VACUUM_MESSAGES_partition,
+                claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_partition));
+  claimqBindInt(p, &s, CQ_VACUUM_MESSAGES_after, iFrom);
+  claimqBindInt(p, &s, CQ_VACUUM_MESSAGES_last, iTo);
+  n = claimqExec(p, &s);
+  pV->nLeft -= n;
+  pV->nRemoved += n;
+  claimqStmtReset(pPart);
+  s = claimqStmt(p, CQ_SQL_VACUUM_CURSOR);
+  claimqBindCommonInt(p, &s, CQ_P_head, iId);
+  claimqBindInt(p, &s, CQ_VACUUM_CURSOR_seq, iTo);
+  if( claimqExec(p, &s)==0 ){
+    claimqFail(p, CQ_CONFLICT,
+               "a trigger on claimq_partition left the row out");
   }
 }
 
-static void cqOutboxVerbApply(CqOp *p, void *pCtx){
-  CqOutboxVerb *pV = (CqOutboxVerb*)pCtx;
-  CqVerb *pVerb = pV->pVerb;
-  const CqProgress *pP = &pV->progress;
-  sqlite3_stmt *pStmt;
-  if( pVerb->eVerb==CQ_RENEW ){
-    cqOutboxRenew(p, pVerb);
-    return;
-  }
-  pStmt = claimqStmt(p, CQ_SQL_OUTBOX_SETTLE);
-  claimqBindInt(p, pStmt, 1, pVerb->iHead);
-  claimqBindInt(p, pStmt, 2, pP->iCursor);
-  claimqBindInt(p, pStmt, 3, pP->nAttempt);
-  if( pP->eError==CQ_ERROR_REASON ) claimqBindText(p, pStmt, 4, pVerb->reason);
-  claimqBindInt(p, pStmt, 5, pP->eError==CQ_ERROR_KEEP);
-  claimqBindInt(p, pStmt, 6, pVerb->iDelay<=0 ? 0
-                              : claimqAddSat(claimqNow(p), pVerb->iDelay));
-  cqOutboxLetters(p, pV, pStmt);
-  claimqExec(p, CQ_SQL_OUTBOX_SETTLE, pStmt);
-}
-
-static void cqOutboxVerbRun(CqOp *p, CqVerb *pVerb){
-  static const CqTask task = {
-    cqOutboxVerbLoad, cqOutboxVerbApply, cqOutboxForget
-  };
-  CqOutboxVerb v;
-  memset(&v, 0, sizeof(v));
-  v.pVerb = pVerb;
-  claimqVerbRun(p, pVerb, &task, &v);
+static void cqOutboxVacuum(CqOp *p, CqVacuum *pV){
+  CqStmt s = claimqStmt(p, CQ_SQL_VACUUM_PARTITION);
+  while( pV->nLeft>0 && claimqStep(p, &s) ) cqOutboxVacuumOne(p, pV, &s);
+  claimqStmtDone(p, &s);
 }
 
 /**************************************************************************
@@ -760,21 +1009,43 @@ static void cqOutboxVerbRun(CqOp *p, CqVerb *pVerb){
 */
 CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
   static const CqTableDef aTable[] = {
-    { "claimq_outbox", CQ_M_COLS, "seq", cqOutboxArg,
-      sizeof(cqOutboxArg)/sizeof(cqOutboxArg[0]), 1, 1, cqOutboxFill },
+    { .zName = "claimq_outbox", .zDoc = "take messages of a partition",
+      .zCols = CQ_OUTBOX_COLS, .zOrder = "seq",
+      .aArg = cqOutboxArg, .nArg = CQ_ARRAYSIZE(cqOutboxArg),
+      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qpc",
+      .xArgs = cqOutboxArgs, .xNext = cqOutboxNext, .xStamp = cqOutboxStamp,
+      .xTidy = cqOutboxTidy, .xNextAt = cqOutboxNextAt, .xRows = cqOutboxRows },
   };
   static const CqFuncDef aFunc[] = {
-    { "claimq_queue", "(queue, partitions)", 2, 2, CQ_F_WRITE, cqQueueFunc },
-    { "claimq_publish", "(queue, payload [, option, value]...)", 2, -1,
-      CQ_F_INSERT, cqPublishFunc },
-    { "claimq_note", "(where, value)", 2, 2, CQ_F_READ, cqNoteFunc },
-    { "claimq_reject_reason", "(list, seq)", 2, 2,
-      CQ_F_PURE, cqRejectReasonFunc },
+    { .zName = "claimq_publish", .zDoc = "put a message into a queue",
+      .eKind = CQ_F_INSERT, .nMin = 2, .aArg = cqPublishArg,
+      .nArg = CQ_ARRAYSIZE(cqPublishArg), .aOpt = cqPublishOpt,
+      .nOpt = CQ_ARRAYSIZE(cqPublishOpt), .xFunc = claimqPutRun },
+    { .zName = "claimq_queue", .zDoc = "register a queue",
+      .eKind = CQ_F_WRITE, .nMin = 2, .aArg = cqQueueArg,
+      .nArg = CQ_ARRAYSIZE(cqQueueArg), .aOpt = cqQueueOpt,
+      .nOpt = CQ_ARRAYSIZE(cqQueueOpt), .xFunc = cqQueueFunc },
   };
   static const CqDiscipline outbox = {
-    "outbox", "qpc", aTable, sizeof(aTable)/sizeof(aTable[0]),
-    cqOutboxOpt, sizeof(cqOutboxOpt)/sizeof(cqOutboxOpt[0]),
-    aFunc, sizeof(aFunc)/sizeof(aFunc[0]), cqOutboxVerbRun, 0, 0
+    .zName = "outbox", .zPrefix = "qpc",
+    .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
+    .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
+    .aOpt = cqOutboxOpt, .nOpt = CQ_ARRAYSIZE(cqOutboxOpt),
+    .eHold = CQ_SQL_OUTBOX_HOLD,
+    .aSettle = CQ_VERBS(CQ_SQL_OUTBOX_RENEW, CQ_SQL_OUTBOX_SETTLE,
+        CQ_SQL_OUTBOX_SETTLE, CQ_SQL_OUTBOX_SETTLE, CQ_SQL_OUTBOX_SETTLE,
+        CQ_SQL_OUTBOX_SETTLE),
+    .aFast = CQ_VERBS(CQ_SQL_OUTBOX_RENEW, -1, -1, -1, -1, -1),
+    .xDecide = cqOutboxDecide,
+    .xBind = cqOutboxBind,
+    .xSettle = cqOutboxSettle,
+    .xVerbDone = cqOutboxVerbDone,
+    .pPut = &aFunc[0],
+    .xPutBack = cqPublishBack,
+    .xPutCheck = cqPublishCheck,
+    .xPutWrite = cqPublishWrite,
+    .xVacuumAny = cqOutboxVacuumAny,
+    .xVacuum = cqOutboxVacuum,
   };
   return &outbox;
 }

@@ -123,13 +123,13 @@ CQ_PRIV void claimqCellValue(
 }
 
 CQ_PRIV void claimqCellColumn(
-  CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_stmt *pStmt, int iCol
+  CqOp *pOp, CqRows *p, CqCell *pCell, const CqStmt *pStmt, int iCol
 ){
-  claimqCellValue(pOp, p, pCell, sqlite3_column_value(pStmt, iCol));
+  claimqCellValue(pOp, p, pCell, claimqColValue(pStmt, iCol));
 }
 
 CQ_PRIV void claimqCellColumns(
-  CqOp *pOp, CqRows *p, CqCell *a, sqlite3_stmt *pStmt, int n
+  CqOp *pOp, CqRows *p, CqCell *a, const CqStmt *pStmt, int n
 ){
   u32 mSkip;
   int i;

@@ -1,7 +1,8 @@
 /*
-** schema.c: claimq_init(), and what is wrong when SQL fails.
+** schema.c: claimq_init(), the settings, and what is wrong when SQL fails.
 **
-**     SELECT claimq_init();      -- 1, the schema version
+**     SELECT claimq_init();                  -- 1, the schema version
+**     SELECT claimq_init('serial', 1);       -- the same, and a setting
 **
 ** The objects of sql/schema.sql are created one by one, those that are
 ** missing, in one transaction.  A database is ours if it has the table
@@ -24,7 +25,7 @@ static int cqSchemaHas(CqOp *p, const char *zName){
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_OK ){
-    sqlite3_bind_text(pStmt, 1, zName, -1, SQLITE_STATIC);
+    sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1, SQLITE_STATIC);
     bHas = sqlite3_step(pStmt)==SQLITE_ROW;
     rc = sqlite3_finalize(pStmt);
   }
@@ -45,9 +46,9 @@ static i64 cqSchemaVersion(CqOp *p){
   if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
   if( rc==SQLITE_OK ){
     if( sqlite3_step(pStmt)==SQLITE_ROW
-     && sqlite3_column_type(pStmt, 0)==SQLITE_INTEGER
+     && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
     ){
-      iVersion = sqlite3_column_int64(pStmt, 0);
+      iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
     }
     rc = sqlite3_finalize(pStmt);
   }
@@ -56,14 +57,16 @@ static i64 cqSchemaVersion(CqOp *p){
 }
 
 /*
-** The first of our objects that is there (bThere) or missing (!bThere), 0 if
-** there is none.  Views and triggers do not count as being there: views and
-** theirs stay behind when somebody drops all the tables.
+** The first of our objects that is there (bThere), or missing although every
+** database has it (!bThere); 0 if there is none.  Views and triggers do not
+** count as being there: views and theirs stay behind when somebody drops all
+** the tables.
 */
 static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const char *zType = claimqSchema[i].zType;
+    if( !bThere && claimqSchema[i].zOption[0] ) continue;
     if( bThere && (strcmp(zType, "view")==0 || strcmp(zType, "trigger")==0) ){
       continue;
     }
@@ -93,16 +96,69 @@ static void cqSchemaVerdict(CqOp *p, i64 iVersion){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "main has a claimq_meta that is not claimq's: rename it");
   }else{
-    claimqFail(p, CQ_SCHEMA_MISMATCH, "the tables are of schema version %lld, "
-        "this claimq %s knows version %d: use the release that made them",
+    claimqFail(p, CQ_SCHEMA_MISMATCH, iVersion<CLAIMQ_SCHEMA_VERSION
+        ? "the tables are of schema version %lld, this claimq %s wants version "
+          "%d: SELECT claimq_init() brings them there"
+        : "the tables are of schema version %lld, this claimq %s knows version "
+          "%d: use the release that made them",
         iVersion, CLAIMQ_VERSION, CLAIMQ_SCHEMA_VERSION);
   }
 }
 
+/*
+** Inside the user's transaction the first to read main must be the one that
+** takes the lock.
+*/
+CQ_PRIV void claimqLockFirst(CqOp *p){
+  if( p->bWrite && !p->bOwnTxn && !sqlite3_get_autocommit(p->db)
+   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
+  ){
+    CqStmt lock = claimqStmt(p, CQ_SQL_TXN_LOCK);
+    claimqExec(p, &lock);
+  }
+}
+
+/*
+** The settings of the database: read by every operation that wants to know, at
+** most once, so that a changed one binds every connection at its next call.
+*/
+CQ_PRIV int claimqSettings(CqOp *p){
+  CqStmt s;
+  if( p->rc || p->bSettings ) return p->mSettings;
+  claimqLockFirst(p);
+  s = claimqStmt(p, CQ_SQL_META_SETTINGS);
+  if( claimqStep(p, &s) ){
+    p->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
+    p->bSettings = 1;
+  }
+  claimqStmtDone(p, &s);
+  return p->mSettings;
+}
+
+/*
+** Once per connection, before the first statement is prepared.  To read the
+** version inside the user's transaction would be to begin it as a reader, who
+** cannot wait for the lock any more: an operation that will write locks first.
+*/
 CQ_PRIV void claimqSchemaCheck(CqOp *p){
   if( p->rc || p->pConn->bChecked ) return;
+  claimqLockFirst(p);
   cqSchemaVerdict(p, cqSchemaVersion(p));
   if( p->rc==SQLITE_OK ) p->pConn->bChecked = 1;
+}
+
+/*
+** 1 if SQLite's message says that a statement does not fit the tables; other
+** messages (a limit of the connection, say) say something else.
+*/
+static int cqSchemaUnfit(const char *zMsg){
+  static const char *const azMsg[] = {
+    "no such column", "no such table", "no such index", "has no column named",
+    "no query solution", "may not be modified", 0
+  };
+  int i;
+  for(i=0; azMsg[i]; i++) if( strstr(zMsg, azMsg[i]) ) return 1;
+  return 0;
 }
 
 /*
@@ -115,7 +171,7 @@ static void cqSchemaFits(CqOp *p, const char *zSql){
   if( p->rc ) return;
   rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
   sqlite3_finalize(pStmt);
-  if( rc==SQLITE_ERROR ){
+  if( rc==SQLITE_ERROR && cqSchemaUnfit(sqlite3_errmsg(p->db)) ){
     claimqFail(p, CQ_SCHEMA_MISMATCH,
         "a table of claimq's name is not claimq's: %s", sqlite3_errmsg(p->db));
   }
@@ -162,39 +218,122 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
   sqlite3_free(zMsg);
 }
 
-CQ_PRIV void claimqCheckWritable(CqOp *p){
-  if( p->rc==SQLITE_OK && sqlite3_db_readonly(p->db, "main")==1 ){
-    claimqFail(p, CQ_READ_ONLY,
-        "the database is open read-only: claims and verbs need to write");
-  }
+/**************************************************************************
+** claimq_init([option, value]...) -> schema version
+*/
+static const char *const *cqClockWords(void){
+  static const char *const az[] = { "system", "explicit", 0 };
+  return az;
 }
 
-/**************************************************************************
-** claimq_init()
-*/
+/* Its options, in the order of the bits CQ_SET_*. */
+static const CqArgDef cqInitOpt[] = {
+  { CQ_ARG(INT, "any_session"), .iMax = 1,
+    .zDoc = "1: keep what makes claimq(NULL, ...) flat" },
+  { CQ_ARG(INT, "serial"), .iMax = 1,
+    .zDoc = "1: a session is done by one worker at a time" },
+  { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
+    .zDoc = "explicit: every call must give now_ms" },
+  { CQ_ARG(INT, "vacuum"), .iMax = 1,
+    .zDoc = "1: keep what finds jobs that ended long ago" },
+};
+
+typedef struct CqInit CqInit;
+struct CqInit {
+  CqTask task;                    /* First */
+  const CqVal *aOpt;
+  i64 iOld;                       /* The format of an older release, or 0 */
+  int mOld, mNew;                 /* The settings before and after */
+};
 
 /*
-** What is missing.  A version is written only with a new claimq_meta.  If there
-** is all, is it ours?  (Some milliseconds, once in the life of a worker.)
+** 1 if an object of the schema belongs into a database with these settings.
 */
-static void cqSchemaLoad(CqOp *p, void *pCtx){
+static int cqSchemaBelongs(const CqSchemaObj *pObj, int mSettings){
+  int i;
+  if( pObj->zOption[0]==0 ) return 1;
+  for(i=0; i<CQ_ARRAYSIZE(cqInitOpt); i++){
+    if( (mSettings>>i & 1) && strstr(pObj->zOption, cqInitOpt[i].zName) ){
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/*
+** The first object that is missing, or is there and should not be, in a
+** database with these settings; 0 if all is as it should be.
+*/
+static const char *cqSchemaAmiss(CqOp *p, int mSettings){
+  int i;
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    if( strcmp(pObj->zType, "insert")!=0
+     && cqSchemaHas(p, pObj->zName)!=cqSchemaBelongs(pObj, mSettings)
+    ){
+      return p->rc ? 0 : pObj->zName;
+    }
+  }
+  return 0;
+}
+
+/*
+** The settings in the database, 0 if it has none yet.
+*/
+static int cqInitSettings(CqOp *p, i64 iVersion){
+  sqlite3_stmt *pStmt = 0;
+  int m = 0;
+  if( p->rc || iVersion<=0 ) return 0;
+  claimqFailRc(p, sqlite3_prepare_v2(p->db,
+      claimqSql[CQ_SQL_META_SETTINGS].zSql, -1, &pStmt, 0));
+  if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
+    m = sqlite3_column_int(pStmt, CQ_COL_META_SETTINGS_value);
+  }
+  claimqFailRc(p, sqlite3_finalize(pStmt));
+  return m;
+}
+
+/*
+** What is missing, and what is to be changed?  A version is written only with
+** a new claimq_meta.  If there is all, is it ours?  (Some milliseconds, once in
+** the life of a worker.)
+*/
+static void cqInitLoad(CqOp *p, CqTask *pTask){
+  CqInit *pI = (CqInit*)pTask;
   i64 iVersion = cqSchemaVersion(p);
-  (void)pCtx;
+  int i;
+  pI->iOld = 0;
   if( iVersion==CQ_META_NONE ){
     if( cqSchemaFind(p, 1) ) cqSchemaVerdict(p, iVersion);
+  }else if( iVersion>0 && iVersion<CLAIMQ_SCHEMA_VERSION ){
+    pI->iOld = iVersion;
   }else{
     cqSchemaVerdict(p, iVersion);
   }
-  if( p->rc==SQLITE_OK && cqSchemaFind(p, 0) ) p->nWrite = 2;
-  else cqSchemaProve(p);
+  pI->mOld = pI->mNew = cqInitSettings(p, iVersion);
+  for(i=0; i<CQ_ARRAYSIZE(cqInitOpt); i++){
+    if( pI->aOpt[i].bGiven ){
+      pI->mNew &= ~(1<<i);
+      pI->mNew |= (int)pI->aOpt[i].i<<i;
+    }
+  }
+  if( p->rc==SQLITE_OK
+   && (pI->iOld || pI->mNew!=pI->mOld || cqSchemaAmiss(p, pI->mNew))
+  ){
+    pTask->eNeed = CQ_NEED_MANY;
+  }else{
+    cqSchemaProve(p);
+  }
 }
 
 /*
-** Create one object.  It does not fit: what it belongs to is not ours.
+** Create one object.  If it does not fit, the table it belongs to is not ours.
 */
 static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
   claimqExecSql(p, pObj->zSql);
-  if( p->rc==SQLITE_ERROR && p->zErr && strncmp(p->zErr, "claimq:", 7)!=0 ){
+  if( p->rc==SQLITE_ERROR && p->zErr && cqSchemaUnfit(p->zErr)
+   && strncmp(p->zErr, "claimq:", 7)!=0
+  ){
     char *zWhy = p->zErr;
     p->zErr = 0;
     p->rc = SQLITE_OK;
@@ -204,33 +343,103 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
   }
 }
 
-static void cqSchemaApply(CqOp *p, void *pCtx){
+/*
+** An object of a setting that is switched off.
+*/
+static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
+  char *zSql = sqlite3_mprintf(claimqSql[CQ_SQL_SCHEMA_DROP].zSql,
+                               pObj->zType, pObj->zName);
+  if( zSql==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
+  claimqExecSql(p, zSql);
+  sqlite3_free(zSql);
+}
+
+/*
+** Bring the schema to the new settings, object by object: first what goes, then
+** what comes.  Data of a new database is inserted with its tables, data of a
+** setting when the setting is switched on.
+*/
+static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
   int bFresh = !cqSchemaHas(p, "claimq_meta");
-  sqlite3_stmt *pGuard = 0;
   int i;
-  (void)pCtx;
-  claimqNeedScope(p, "claimq_init()");
-  for(i=0; i<CQ_NSCHEMA; i++){
+  for(i=CQ_NSCHEMA-1; i>=0 && p->rc==SQLITE_OK; i--){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    if( !cqSchemaBelongs(pObj, pI->mNew) && strcmp(pObj->zType, "insert")!=0
+     && cqSchemaHas(p, pObj->zName)
+    ){
+      cqSchemaDrop(p, pObj);
+    }
+  }
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const CqSchemaObj *pObj = &claimqSchema[i];
     int bData = strcmp(pObj->zType, "insert")==0;
-    if( pGuard==0 && strcmp(pObj->zType, "index")==0 ){
-      pGuard = claimqTxnGuard(p);
+    if( !cqSchemaBelongs(pObj, pI->mNew) ) continue;
+    if( pGuard->pStmt==0 && strcmp(pObj->zType, "index")==0 ){
+      claimqTxnGuard(p, pGuard);
     }
-    if( bData ? bFresh : !cqSchemaHas(p, pObj->zName) ){
+    if( bData ? (pObj->zOption[0] ? !cqSchemaBelongs(pObj, pI->mOld) : bFresh)
+              : !cqSchemaHas(p, pObj->zName) ){
       cqSchemaCreate(p, pObj);
     }
   }
+}
+
+/*
+** Bring the tables of an older release to the format of this one.
+*/
+static void cqInitMigrate(CqOp *p, const CqInit *pI){
+  const CqMigrate *pM;
+  if( pI->iOld==0 ) return;
+  for(pM=claimqMigrate; pM->iVersion && p->rc==SQLITE_OK; pM++){
+    if( pM->iVersion>pI->iOld ) claimqExecSql(p, pM->zSql);
+  }
+}
+
+static void cqInitApply(CqOp *p, CqTask *pTask){
+  CqInit *pI = (CqInit*)pTask;
+  CqStmt guard;
+  memset(&guard, 0, sizeof(guard));
+  cqInitMigrate(p, pI);
+  cqInitObjects(p, pI, &guard);
+  if( pI->iOld ){
+    CqStmt s = claimqStmt(p, CQ_SQL_META_MIGRATED);
+    claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
+    claimqExec(p, &s);
+  }
+  if( pI->mNew!=pI->mOld ){
+    CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
+    claimqBindInt(p, &s, CQ_META_SET_settings, pI->mNew);
+    claimqExec(p, &s);
+  }
   cqSchemaProve(p);
-  claimqTxnUnguard(p, pGuard);
+  claimqTxnUnguard(p, pTask, &guard);
 }
 
 /*
 ** bChecked keeps the cache from asking for the version meanwhile.
 */
-CQ_PRIV void claimqSchemaInit(CqOp *p){
-  static const CqTask task = { cqSchemaLoad, cqSchemaApply, 0 };
-  p->bInit = 1;
+static void cqInitFunc(CqOp *p, CqCall *pCall){
+  CqInit init;
+  memset(&init, 0, sizeof(init));
+  init.task.xLoad = cqInitLoad;
+  init.task.xApply = cqInitApply;
+  init.task.zWhat = "claimq_init()";
+  init.task.bInit = 1;
+  init.aOpt = pCall->aOpt;
   p->pConn->bChecked = 1;
-  claimqRun(p, &task, 0);
+  claimqRun(p, &init.task);
   p->pConn->bChecked = 0;
+  if( p->rc==SQLITE_OK ){
+    sqlite3_result_int(pCall->pCtx, CLAIMQ_SCHEMA_VERSION);
+  }
+}
+
+CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc){
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_init", .eKind = CQ_F_INIT, .aOpt = cqInitOpt,
+      .nOpt = CQ_ARRAYSIZE(cqInitOpt), .xFunc = cqInitFunc,
+      .zDoc = "create the tables that are missing; keep settings" },
+  };
+  *pnFunc = CQ_ARRAYSIZE(aFunc);
+  return aFunc;
 }

@@ -11,6 +11,8 @@
 ** jobs that ended so long ago, with their attempts, and events as old.  What
 ** it never removes: messages that wait, letters that are pending or claimed,
 ** jobs that are not terminal and their attempts, partitions, fencing tokens.
+** Each discipline says which rows of its own may go: rows that go by their key
+** by a table of statements (CqVacuumDef), others by functions.
 **
 ** The work of a call is bounded by its limit, because everything that may go
 ** is found through an index of its own (or stands first in its table), and
@@ -23,46 +25,15 @@
 /* Rows that are looked up at once, to bound memory. */
 #define CQ_VACUUM_CHUNK 1000
 
-/*
-** A kind of row that goes by its key.  eSelect gives at most ?1 rows of key and
-** time, the oldest first; those whose time is not after the deadline go.
-** eDelete removes at most ?2 rows of the list ?1; aFirst[], if there are any,
-** run before and remove at most ?2 of the rows that depend on them; eMake, if
-** there is one, makes the index that eSelect misses.
-*/
-typedef struct CqVacuumDef CqVacuumDef;
-struct CqVacuumDef {
-  int eSelect, eDelete, aFirst[2], eMake;
-  u8 bOld;                        /* Only with older_than_ms, by that time */
-};
-static const CqVacuumDef cqVacuumDef[] = {
-  { CQ_SQL_VACUUM_GRANTS,  CQ_SQL_VACUUM_GRANTS_DELETE,
-    {-1, -1}, -1, 0 },
-  { CQ_SQL_VACUUM_LETTERS, CQ_SQL_VACUUM_LETTERS_DELETE,
-    {-1, -1}, -1, 0 },
-  { CQ_SQL_VACUUM_JOBS,    CQ_SQL_VACUUM_JOBS_DELETE,
-    {CQ_SQL_VACUUM_PAST_DELETE, CQ_SQL_VACUUM_ATTEMPTS_DELETE},
-    CQ_SQL_VACUUM_MAKE_BY_END, 1 },
-  { CQ_SQL_VACUUM_EVENTS,  CQ_SQL_VACUUM_EVENTS_DELETE,
-    {-1, -1}, -1, 1 },
-};
-#define CQ_NVACUUM ((int)(sizeof(cqVacuumDef)/sizeof(cqVacuumDef[0])))
-
 #define CQ_VAC_OLDER 0
 #define CQ_VAC_LIMIT 1
-#define CQ_VAC_NOW 2
-#define CQ_VAC_N 3
-static const CqArgDef cqVacuumOpt[CQ_VAC_N] = {
-  { "older_than_ms", CQ_T_INT, 0, 0, 0, 0, 0, 0, 0 },
-  { "limit",         CQ_T_INT, 0, 0, CQ_I64_MAX, 0, 0, 0, 0 },
-  { "now_ms",        CQ_T_INT, CQ_A_NOW, 0, 0, 0, 0, 0, 0 },
-};
-
-typedef struct CqVacuum CqVacuum;
-struct CqVacuum {
-  CqVal aOpt[CQ_VAC_N];
-  i64 nLeft;                      /* Rows that may still be removed */
-  i64 nRemoved;                   /* OUT */
+static const CqArgDef cqVacuumOpt[] = {
+  { CQ_ARG(INT, "older_than_ms"),
+    .zDoc = "also jobs and events that ended so long ago" },
+  { CQ_ARG(INT, "limit"), .iDefault = CQ_I64_MAX,
+    .zDoc = "remove at most so many rows" },
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 /*
@@ -78,37 +49,38 @@ static int cqVacuumWants(
 }
 
 /*
-** Collect the keys of at most nMax rows that go.  Returns the number of rows
-** that had to be scanned because an index is missing.
+** Collect the keys of at most nMax rows that go.
 */
-static int cqVacuumSelect(
+static void cqVacuumSelect(
   CqOp *p, const CqVacuumDef *pDef, i64 iUntil, i64 nMax, CqIds *pIds
 ){
-  sqlite3_stmt *pStmt = claimqStmt(p, pDef->eSelect);
-  int nScan = claimqStmtScanned(pStmt);
-  claimqBindInt(p, pStmt, 1, nMax);
-  while( claimqStep(p, pStmt) && sqlite3_column_int64(pStmt, 1)<=iUntil ){
-    claimqIdsAdd(p, pIds, sqlite3_column_int64(pStmt, 0));
+  CqStmt s = claimqStmt(p, pDef->eSelect);
+  claimqBindInt(p, &s, CQ_VACUUM_ROWS_limit, nMax);
+  while( claimqStep(p, &s)
+      && claimqColInt(&s, CQ_COL_VACUUM_ROWS_at_ms)<=iUntil ){
+    claimqIdsAdd(p, pIds, claimqColInt(&s, CQ_COL_VACUUM_ROWS_id));
   }
-  nScan = claimqStmtScanned(pStmt) - nScan;
-  claimqStmtDone(p, pDef->eSelect, pStmt);
-  return nScan;
+  claimqStmtDone(p, &s);
 }
 
 /*
-** Run one DELETE over a list; what it removed is counted.
+** Run one DELETE over a list.  Returns how many rows it removed, which are
+** counted.
 */
 static i64 cqVacuumDelete(CqOp *p, CqVacuum *pV, int eStmt, const CqIds *pIds){
-  sqlite3_stmt *pStmt = claimqStmt(p, eStmt);
+  CqStmt s = claimqStmt(p, eStmt);
   i64 n;
-  claimqBindIds(p, pStmt, 1, pIds);
-  claimqBindInt(p, pStmt, 2, pV->nLeft);
-  n = claimqExec(p, eStmt, pStmt);
+  claimqBindIds(p, &s, CQ_VACUUM_DELETE_ids, pIds);
+  claimqBindInt(p, &s, CQ_VACUUM_DELETE_limit, pV->nLeft);
+  n = claimqExec(p, &s);
   pV->nLeft -= n;
   pV->nRemoved += n;
   return n;
 }
 
+/*
+** Remove one kind of row, as many as may go.
+*/
 static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
   CqIds ids;
   i64 iUntil, n = 1;
@@ -116,11 +88,10 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
   memset(&ids, 0, sizeof(ids));
   while( n>0 && pV->nLeft>0 && p->rc==SQLITE_OK ){
     i64 nMax = pV->nLeft<CQ_VACUUM_CHUNK ? pV->nLeft : CQ_VACUUM_CHUNK;
-    int nScan, i;
+    int i;
     ids.n = 0;
-    nScan = cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
+    cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
     if( ids.n==0 ) break;
-    if( pDef->eMake>=0 && nScan>CQ_SCAN_FEW ) claimqMakeIndex(p, pDef->eMake);
     n = 0;
     for(i=0; i<2 && pDef->aFirst[i]>=0; i++){
       n += cqVacuumDelete(p, pV, pDef->aFirst[i], &ids);
@@ -131,93 +102,66 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
 }
 
 /*
-** Remove processed messages of the partition that pPart stands on.  Its cursor
-** must move, or it would be found again for ever: a row that somebody corrupted
-** and a trigger that keeps it from being written are errors.  Where messages
-** are missing it jumps to the next one that is there.
-*/
-static void cqVacuumPartition(CqOp *p, CqVacuum *pV, sqlite3_stmt *pPart){
-  i64 iId = sqlite3_column_int64(pPart, 0);
-  i64 iFrom = sqlite3_column_int64(pPart, 3);
-  i64 iTo = sqlite3_column_int64(pPart, 4);
-  i64 iFirst = sqlite3_column_int64(pPart, 5);
-  sqlite3_stmt *pStmt = claimqStmt(p, CQ_SQL_VACUUM_MESSAGES);
-  i64 n;
-  if( iTo<=iFrom ){
-    claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_partition has a bad "
-               "processed_seq: repair or delete it", iId);
-  }
-  iFrom = iFirst>iFrom && iFirst<=iTo ? iFirst-1 : iTo;
-  if( iFrom<0 ) iFrom = 0;
-  if( iTo-iFrom>pV->nLeft ) iTo = iFrom + pV->nLeft;
-  claimqBindText(p, pStmt, 1, claimqColumnText(p, pPart, 1));
-  claimqBindInt(p, pStmt, 2, sqlite3_column_int64(pPart, 2));
-  claimqBindInt(p, pStmt, 3, iFrom);
-  claimqBindInt(p, pStmt, 4, iTo);
-  n = claimqExec(p, CQ_SQL_VACUUM_MESSAGES, pStmt);
-  pV->nLeft -= n;
-  pV->nRemoved += n;
-  sqlite3_reset(pPart);
-  pStmt = claimqStmt(p, CQ_SQL_VACUUM_CURSOR);
-  claimqBindInt(p, pStmt, 1, iId);
-  claimqBindInt(p, pStmt, 2, iTo);
-  if( claimqExec(p, CQ_SQL_VACUUM_CURSOR, pStmt)==0 ){
-    claimqFail(p, CQ_CONFLICT,
-               "a trigger on claimq_partition left the row out");
-  }
-}
-
-static void cqVacuumMessages(CqOp *p, CqVacuum *pV){
-  sqlite3_stmt *pPart = claimqStmt(p, CQ_SQL_VACUUM_PARTITION);
-  while( pV->nLeft>0 && claimqStep(p, pPart) ){
-    cqVacuumPartition(p, pV, pPart);
-  }
-  claimqStmtDone(p, CQ_SQL_VACUUM_PARTITION, pPart);
-}
-
-/*
 ** Is there anything to remove?
 */
-static void cqVacuumLoad(CqOp *p, void *pCtx){
-  CqVacuum *pV = (CqVacuum*)pCtx;
-  sqlite3_stmt *pPart;
+static void cqVacuumLoad(CqOp *p, CqTask *pTask){
+  CqVacuum *pV = (CqVacuum*)pTask;
+  const CqDiscipline *pD;
   CqIds ids;
   i64 iUntil;
-  int i;
+  int i, j, bAny = 0;
   pV->nLeft = pV->aOpt[CQ_VAC_LIMIT].i;
   pV->nRemoved = 0;
   if( pV->nLeft==0 ) return;
   memset(&ids, 0, sizeof(ids));
-  pPart = claimqStmt(p, CQ_SQL_VACUUM_PARTITION);
-  if( claimqStep(p, pPart) ) p->nWrite = 2;
-  claimqStmtDone(p, CQ_SQL_VACUUM_PARTITION, pPart);
-  for(i=0; i<CQ_NVACUUM && p->nWrite==0 && p->rc==SQLITE_OK; i++){
-    if( cqVacuumWants(p, pV, &cqVacuumDef[i], &iUntil) ){
-      cqVacuumSelect(p, &cqVacuumDef[i], iUntil, 1, &ids);
+  for(i=0; !bAny && p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
+    bAny = pD->xVacuumAny && pD->xVacuumAny(p);
+    for(j=0; j<pD->nVacuum && !bAny; j++){
+      if( cqVacuumWants(p, pV, &pD->aVacuum[j], &iUntil) ){
+        cqVacuumSelect(p, &pD->aVacuum[j], iUntil, 1, &ids);
+      }
+      bAny = ids.n>0;
     }
-    if( ids.n ) p->nWrite = 2;
   }
   claimqIdsClear(&ids);
+  if( bAny ) pTask->eNeed = CQ_NEED_MANY;
 }
 
-static void cqVacuumApply(CqOp *p, void *pCtx){
-  CqVacuum *pV = (CqVacuum*)pCtx;
-  int i;
-  claimqNeedScope(p, "claimq_vacuum()");
-  cqVacuumMessages(p, pV);
-  for(i=0; i<CQ_NVACUUM; i++) cqVacuumRows(p, pV, &cqVacuumDef[i]);
+static void cqVacuumApply(CqOp *p, CqTask *pTask){
+  CqVacuum *pV = (CqVacuum*)pTask;
+  const CqDiscipline *pD;
+  int i, j;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    if( pD->xVacuum ) pD->xVacuum(p, pV);
+    for(j=0; j<pD->nVacuum; j++) cqVacuumRows(p, pV, &pD->aVacuum[j]);
+  }
+}
+
+static void cqVacuumAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(0), ((CqVacuum*)pTask)->nRemoved);
 }
 
 /*
 ** claimq_vacuum([option, value]...) -> rows removed
 */
-CQ_PRIV void claimqVacuumFunc(
-  CqOp *p, sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
-){
-  static const CqTask task = { cqVacuumLoad, cqVacuumApply, 0 };
+static void cqVacuumFunc(CqOp *p, CqCall *pCall){
   CqVacuum v;
   memset(&v, 0, sizeof(v));
-  claimqReadOptions(p, cqVacuumOpt, CQ_VAC_N, 0, nVal, apVal, v.aOpt);
-  claimqRun(p, &task, &v);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCtx, v.nRemoved);
+  v.task.xLoad = cqVacuumLoad;
+  v.task.xApply = cqVacuumApply;
+  v.task.xAnswer = cqVacuumAnswer;
+  v.task.zWhat = "claimq_vacuum()";
+  v.aOpt = pCall->aOpt;
+  claimqRun(p, &v.task);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, v.nRemoved);
+}
+
+CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc){
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_vacuum", .eKind = CQ_F_WRITE, .aOpt = cqVacuumOpt,
+      .nOpt = CQ_ARRAYSIZE(cqVacuumOpt), .xFunc = cqVacuumFunc,
+      .zDoc = "remove what nobody needs any more" },
+  };
+  *pnFunc = CQ_ARRAYSIZE(aFunc);
+  return aFunc;
 }

@@ -1,176 +1,225 @@
--- lane.sql: the statements of ext/lane.c.
+-- lane.sql: the statements of ext/lane.c and its sisters.
 
--- fragment: LANE_ROW
--- The columns of a job, in the order of CQ_L_* in lane.c.
-job_id, lane_id, partition_key, priority, payload, required_capabilities,
-attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms), fencing_token, claim_id, attempts,
-state='active', due
-
--- fragment: LANE_FENCE
--- The fencing token after this one.
-fencing_token+(fencing_token<9223372036854775807)
-
--- fragment: LANE_SPENT
--- An expired job that was reclaimed as often as it may be.
-state='active' AND reclaim_count>=max_reclaims
-
--- fragment: LANE_KEY
--- What order and reclaim cap are told by.
-job_id, priority, created_at_ms, {{LANE_SPENT}}, due, cap_id
-
--- fragment: LANE_NOW
--- Claimable at ?4: what an index cannot know, because time may go back.
-ifnull(available_at_ms, created_at_ms)<=?4
-AND (state<>'active' OR (reclaim='auto' AND ifnull(expires_at_ms,0)<=?4))
+--------------------------------------------------------------------------
+-- Choosing jobs.
 
 -- name: LANE_SETS
--- The sets of capabilities in lane ?1, partition ?2.
-SELECT cap_id, required FROM main.claimq_capset
-WHERE lane_id=?1 AND partition_key=?2
+-- The sets of capabilities in a lane and partition.
+SELECT cap_id, required FROM {{S}}.claimq_capset
+WHERE lane_id=:lane AND partition_key=:partition ORDER BY required
+
+-- fragment: LANE_INDEX
+-- Jobs by their places in the index, whose order within the ready ones (due is
+-- -1) is the order of claims.
+{{S}}.claimq_job INDEXED BY claimq_job_by_due
+
+-- fragment: LANE_INDEX_ORDER
+due, priority DESC, created_at_ms, job_id
 
 -- fragment: LANE_SET
-main.claimq_job INDEXED BY claimq_job_by_due
-WHERE lane_id=?1 AND partition_key=?2 AND cap_id=?3
-
--- name: LANE_READY
--- Jobs of lane ?1, partition ?2, set ?3 that are claimable at ?4: the ready
--- ones in order, then those that waited and became due, in no order.  The last
--- column tells on each row whether there are any of the latter.
-SELECT {{LANE_KEY}},
-  EXISTS(SELECT 1 FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4)
-FROM {{LANE_SET}} AND due<=?4 AND {{LANE_NOW}}
-ORDER BY due, priority DESC, created_at_ms, job_id
+-- One set of capabilities.
+lane_id=:lane AND partition_key=:partition AND cap_id=:set
 
 -- fragment: LANE_SET_0
-main.claimq_job INDEXED BY claimq_job_by_due
-WHERE lane_id=?1 AND partition_key=?2 AND cap_id=0
+-- The set that requires nothing.
+lane_id=:lane AND partition_key=:partition AND cap_id=0
+
+-- fragment: LANE_CLAIMABLE
+-- A job that nobody holds and that is available is claimable.  Of any other C
+-- is asked: see claimqLaneJudge().
+(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
+  OR claimq_judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
+    state='active', reclaim='auto', expires_at_ms, reclaim_count,
+    max_reclaims))
+
+-- fragment: LANE_ROW
+-- The columns of the claim table, and what else is needed to claim a job.
+job_id, lane_id, partition_key, priority, payload, required_capabilities,
+attempt_index, reclaim_count, created_at_ms,
+ifnull(available_at_ms, created_at_ms) AS available_at_ms,
+fencing_token, claim_id, attempts, state='active' AS active, due
+
+-- name: LANE_READY
+-- What is claimable of a set: the ready ones in order, then those that waited
+-- and became due.  waited tells on each row whether there are any of the
+-- latter, claimable or not.
+SELECT job_id, priority, created_at_ms, due,
+  EXISTS(SELECT 1 FROM {{LANE_INDEX}}
+         WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now) AS waited
+FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
+ORDER BY {{LANE_INDEX_ORDER}}
+
+-- name: LANE_DUE like LANE_READY
+-- Only those that waited, if not all ready ones need to be seen.
+SELECT job_id, priority, created_at_ms, due
+FROM {{LANE_INDEX}}
+WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now AND {{LANE_CLAIMABLE}}
+ORDER BY {{LANE_INDEX_ORDER}}
+
+-- name: LANE_LATER
+-- When will a job of a set be claimable that is not now?
+SELECT (SELECT count(*) FROM (
+    SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+    LIMIT :limit)) AS n,
+  (SELECT min(t) FROM (
+    SELECT max(ifnull(available_at_ms, created_at_ms),
+               iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND reclaim='auto'
+    LIMIT :limit) WHERE t>:now) AS at_ms,
+  (SELECT min(due) FROM {{LANE_INDEX}}
+   WHERE {{LANE_SET}} AND due>:now) AS due
 
 -- name: LANE_HEAD
--- The same with the columns of the jobs, for a worker that satisfies set 0
--- alone: if none waited they come in the order in which it gets them.
-SELECT {{LANE_ROW}}, max_reclaims,
-  EXISTS(SELECT 1 FROM {{LANE_SET_0}} AND due BETWEEN 0 AND ?4)
-FROM {{LANE_SET_0}} AND due<=?4 AND {{LANE_NOW}}
-ORDER BY due, priority DESC, created_at_ms, job_id
+-- What is claimable of set 0, with all columns: if none waited the jobs come in
+-- the order in which a worker gets them who satisfies this set alone.
+SELECT {{LANE_ROW}},
+  EXISTS(SELECT 1 FROM {{LANE_INDEX}}
+         WHERE {{LANE_SET_0}} AND due BETWEEN 0 AND :now) AS waited
+FROM {{LANE_INDEX}} WHERE {{LANE_SET_0}} AND due<=:now AND {{LANE_CLAIMABLE}}
+ORDER BY {{LANE_INDEX_ORDER}}
 
--- name: LANE_DUE
--- Only those that waited, if not all ready ones need to be seen.
-SELECT {{LANE_KEY}} FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4 AND {{LANE_NOW}}
+-- name: LANE_JOB like LANE_HEAD
+-- A job that was picked.
+SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
 
--- name: LANE_BY_ID
-SELECT {{LANE_ROW}} FROM main.claimq_job WHERE job_id=?1
+--------------------------------------------------------------------------
+-- Stamping them.  A list :ids brings the leases, as claimqLeaseMake() derived
+-- them: l.claim_id and so on, all NULL for a job of the list that is spent,
+-- that is, reclaimed as often as it may be.
 
--- fragment: LANE_LEASE_COLS
--- What the claim of a job writes that waited, or was active: that one is
--- reclaimed.
-state, owner_id, incarnation_id, claimed_at_ms, expires_at_ms, fencing_token,
-attempts, claim_id, lease_token, due, previous_claim_id, attempt_index,
-reclaim_count
-
--- fragment: LANE_LEASE
--- The same as claimqLeaseMake() computes, from owner ?2, incarnation ?3, now
--- ?4, expiry ?5.
-'active', ?2, ?3, ?4, ?5, {{LANE_FENCE}}, attempts+1,
-'qjc:'||job_id||':'||({{LANE_FENCE}}),
-claimq_lease_token(lane_id, ?2, ?3, 'qjc:'||job_id||':'||({{LANE_FENCE}}), ?4),
-iif(reclaim='auto', ?5, NULL), claim_id, attempt_index+(state='active'),
-reclaim_count+(state='active')
-
--- fragment: LANE_CAP_COLS
-settled_by, settled_at_ms, settled_claim_id, settled_token,
-settled_owner_id, last_error, terminal_at_ms
-
--- fragment: LANE_CAP
--- The end of a job that was reclaimed too often, at ?4: LANE_LEASE_COLS, then
--- LANE_CAP_COLS.
-'failed', NULL, NULL, NULL, NULL, fencing_token, attempts, NULL, NULL,
-NULL, NULL, attempt_index, reclaim_count, 'reclaim_cap', ?4, claim_id,
-lease_token, NULL,
-'reclaimed '||reclaim_count||' times, which is the maximum', ?4
+-- fragment: LANE_FENCE
+j.fencing_token+(j.fencing_token<9223372036854775807)
 
 -- name: LANE_STAMP_NEW
 -- The usual case: one job that nobody holds, and that stands among the ready
 -- ones.  It stays where it is in the index.
-UPDATE main.claimq_job SET state='active', claim_id=?2, lease_token=?3,
-  owner_id=?4, incarnation_id=?5, claimed_at_ms=?6, expires_at_ms=?7,
-  fencing_token={{LANE_FENCE}}, attempts=attempts+1
-WHERE job_id=?1
+UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
+  fencing_token=:fence, attempts=attempts+1
+WHERE job_id=:head AND claim_id IS NULL AND due<0 AND {{LANE_FENCE}}=:fence
 
 -- name: LANE_STAMP_NEWS
--- Several such jobs, with the leases that were made for them.
-UPDATE main.claimq_job SET state='active', claim_id=claimq_ids.claim_id,
-  lease_token=claimq_ids.lease_token, owner_id=?2, incarnation_id=?3,
-  claimed_at_ms=?4, expires_at_ms=?5, fencing_token={{LANE_FENCE}},
+-- Several such jobs.  (With due<0 SQLite would go by claimq_job_by_due, and so
+-- through all jobs, after an ANALYZE of few.)
+UPDATE {{S}}.claimq_job AS j SET state='active', claim_id=l.claim_id,
+  lease_token=l.lease_token, owner_id=:owner, incarnation_id=:incarnation,
+  claimed_at_ms=:now, expires_at_ms=:expires, fencing_token=l.fencing_token,
   attempts=attempts+1
-FROM claimq_ids(?1) WHERE job_id=claimq_ids.id
+FROM claimq_ids(:ids) AS l
+WHERE job_id=l.id AND j.claim_id IS NULL AND ifnull(due, 0)<0
+  AND {{LANE_FENCE}}=l.fencing_token
+
+-- fragment: LANE_GIVE
+-- The lease of a job that waited, or was active: that one is reclaimed.
+state=iif(l.claim_id IS NULL, 'failed', 'active'),
+claim_id=l.claim_id, lease_token=l.lease_token, owner_id=l.owner_id,
+incarnation_id=l.incarnation_id, claimed_at_ms=l.claimed_at_ms,
+expires_at_ms=l.expires_at_ms, previous_claim_id=l.previous_claim_id,
+fencing_token=ifnull(l.fencing_token, j.fencing_token),
+attempts=attempts+(l.claim_id IS NOT NULL),
+attempt_index=attempt_index+(l.claim_id IS NOT NULL AND state='active'),
+reclaim_count=reclaim_count+(l.claim_id IS NOT NULL AND state='active'),
+due=iif(reclaim='auto', l.expires_at_ms, NULL)
+
+-- fragment: LANE_GIVE_UP
+-- The end of a job that is spent.
+settled_by=iif(l.claim_id IS NULL, 'reclaim_cap', settled_by),
+settled_at_ms=iif(l.claim_id IS NULL, :now, settled_at_ms),
+settled_claim_id=iif(l.claim_id IS NULL, j.claim_id, settled_claim_id),
+settled_token=iif(l.claim_id IS NULL, j.lease_token, settled_token),
+settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
+last_error=iif(l.claim_id IS NULL,
+  'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
+terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
+
+-- fragment: LANE_TAKEABLE
+-- Nobody took the job since it was read.
+j.job_id=l.id AND terminal_at_ms IS NULL
+AND (j.claim_id IS NULL OR ifnull(j.expires_at_ms, 0)<=:now)
+AND {{LANE_FENCE}}=ifnull(l.fencing_token, {{LANE_FENCE}})
 
 -- name: LANE_STAMP
-UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
-WHERE job_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}
+FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}}
 
--- name: LANE_STAMP_MIXED
--- Jobs to hand out and jobs that are spent, in one statement.
-UPDATE main.claimq_job SET ({{LANE_LEASE_COLS}}, {{LANE_CAP_COLS}})=(
-  SELECT {{LANE_CAP}} WHERE {{LANE_SPENT}}
-  UNION ALL
-  SELECT {{LANE_LEASE}}, {{LANE_CAP_COLS}} WHERE NOT ({{LANE_SPENT}}))
-WHERE job_id IN (SELECT id FROM claimq_ids(?1))
+-- name: LANE_STAMP_SPENT like LANE_STAMP
+-- Some of the list are spent.
+UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}
+FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}}
+
+-- name: LANE_RECLAIM
+-- One job, by a grant, which the trigger claimq_job_granted deletes.
+UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
+  {{LANE_GIVE_UP}}
+FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND state='active'
+
+--------------------------------------------------------------------------
+-- Upkeep of the index.
 
 -- name: LANE_PROMOTE
--- Upkeep: at most ?5 jobs of lane ?1, partition ?2, set ?3 that are due at ?4
--- become ready.
-UPDATE main.claimq_job SET due=-1
+-- At most :limit jobs of a set that are due become ready.
+UPDATE {{S}}.claimq_job SET due=-1
 WHERE job_id IN (
-  SELECT job_id FROM {{LANE_SET}} AND due BETWEEN 0 AND ?4 LIMIT ?5)
+  SELECT job_id FROM {{LANE_INDEX}}
+  WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now
+  ORDER BY {{LANE_INDEX_ORDER}} LIMIT :limit)
 
 -- name: LANE_PARK
--- Upkeep: of the first ?5 jobs among the ready ones of lane ?1, partition ?2,
--- set ?3, those that are not claimable at ?4 go where they are found again.
-UPDATE main.claimq_job SET due=CASE
+-- Jobs among the ready ones that are not claimable go where they are found
+-- again when they are.
+UPDATE {{S}}.claimq_job SET due=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
     WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))
   END
-WHERE job_id IN (
-  SELECT iif({{LANE_NOW}}, NULL, job_id) FROM {{LANE_SET}} AND due=-1
-  ORDER BY priority DESC, created_at_ms, job_id LIMIT ?5)
+WHERE job_id IN (SELECT id FROM claimq_ids(:ids)) AND due<0
+
+--------------------------------------------------------------------------
+-- New jobs.
 
 -- name: LANE_INSERT
--- ?3 on: the options of claimq_submit() in their order, ?6 being the time from
--- which the job is available; ?18: now.
-INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
+-- :available is what available_at_ms or delay_ms say, or now.
+INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
   source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
   backoff_max_ms, max_reclaims, reclaim, partition_key, flow_id, namespace,
   instance_tag, created_at_ms, state, due, cap_id)
-VALUES(?1,?2,?3,?4,?5,?6,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,
-  iif(?6>?18, 'delayed', 'ready'), iif(?6>?18, ?6, -1),
-  iif(?4='[]', 0, ifnull((
-    SELECT cap_id FROM main.claimq_capset
-    WHERE lane_id=?1 AND partition_key=?14 AND required=?4), 0)))
+VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
+  :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
+  :reclaim, :partition_key, :flow_id, :namespace, :instance_tag, :now,
+  iif(:available>:now, 'delayed', 'ready'),
+  iif(:available>:now, :available, -1),
+  iif(:capabilities='[]', 0, ifnull((
+    SELECT cap_id FROM {{S}}.claimq_capset
+    WHERE lane_id=:lane AND partition_key=:partition_key
+      AND required=:capabilities), 0)))
 
--- name: LANE_INSERT_PLAIN
--- Without options, at ?3: the defaults of claimq_job are those of
--- claimq_submit().
-INSERT INTO main.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
+-- name: LANE_INSERT_PLAIN like LANE_INSERT
+-- Without options: the defaults of claimq_job are those of claimq_submit().
+INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
-VALUES(?1, ?2, ?3, ?3, -1)
+VALUES(:lane, :payload, :now, :now, -1)
 
 -- name: LANE_BY_KEY
-SELECT job_id FROM main.claimq_job INDEXED BY claimq_job_by_key
-WHERE lane_id=?1 AND source_key=?2 AND terminal_at_ms IS NULL
+SELECT job_id FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
+WHERE lane_id=:lane AND source_key=:source_key AND terminal_at_ms IS NULL
+
+--------------------------------------------------------------------------
+-- The verbs.
 
 -- name: LANE_HOLD
--- Whose is job ?1, whose was it, and what budget has it?
-SELECT claim_id, lease_token, settled_by, settled_claim_id, settled_token,
-  attempt_index, max_attempts, max(0,retry_count), max(0,backoff_ms),
-  max(0,backoff_factor), max(0,backoff_max_ms)
-FROM main.claimq_job WHERE job_id=?1
+-- Whose is the job, whose was it, and what budget has it?
+SELECT claim_id, lease_token, 1 AS claim_size, settled_by, settled_claim_id,
+  settled_token, attempt_index, max_attempts,
+  max(0, retry_count) AS retry_count, max(0, backoff_ms) AS backoff_ms,
+  max(0, backoff_factor) AS backoff_factor,
+  max(0, backoff_max_ms) AS backoff_max_ms
+FROM {{S}}.claimq_job WHERE job_id=:head
+
+-- fragment: LANE_HELD
+job_id=:head AND claim_id=:claim AND lease_token=:token
 
 -- fragment: LANE_OVER
 -- The claim is over.
-settled_claim_id=claim_id, settled_token=lease_token,
-claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
-claimed_at_ms=NULL, expires_at_ms=NULL, previous_claim_id=NULL
+settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
+previous_claim_id=NULL
 
 -- fragment: LANE_KEEP
 -- Its attempt stays with the job.
@@ -178,100 +227,140 @@ settled_owner_id=owner_id, settled_incarnation_id=incarnation_id,
 settled_started_ms=claimed_at_ms
 
 -- fragment: LANE_PAST
--- At ?2; its attempt becomes one of claimq_past.
-{{LANE_OVER}}, settled_at_ms=?2, settled_owner_id=NULL
-
--- For claimqVerbFast().
-
--- fragment: LANE_GOOD
-job_id=?1 AND claim_id=?2 AND lease_token=?3
-
--- name: LANE_RENEW_FAST
-UPDATE main.claimq_job SET expires_at_ms=?4 WHERE {{LANE_GOOD}} AND due<0
-
--- name: LANE_COMPLETE_FAST
-UPDATE main.claimq_job SET settled_claim_id=?2, settled_token=?3,
-  {{LANE_KEEP}}, settled_by='complete', claim_id=NULL, lease_token=NULL,
-  owner_id=NULL, incarnation_id=NULL, claimed_at_ms=NULL, expires_at_ms=NULL,
-  previous_claim_id=NULL, state='completed', due=NULL, terminal_at_ms=?4,
-  result=?5
-WHERE {{LANE_GOOD}}
+-- Its attempt becomes one of claimq_past, by trigger.
+{{LANE_OVER}}, settled_at_ms=:now, settled_owner_id=NULL
 
 -- name: LANE_RENEW
-UPDATE main.claimq_job SET expires_at_ms=?2, due=iif(due>=0, ?2, due)
-WHERE job_id=?1
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due)
+WHERE {{LANE_HELD}}
+
+-- name: LANE_RENEW_READY
+-- A job that stands among the ready ones stays there.
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until WHERE {{LANE_HELD}} AND due<0
 
 -- name: LANE_COMPLETE
-UPDATE main.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete',
-  state='completed', due=NULL, terminal_at_ms=?2, result=?3
-WHERE job_id=?1
+UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
+  settled_by='complete', state='completed', due=NULL, terminal_at_ms=:now,
+  result=:result
+WHERE {{LANE_HELD}}
 
 -- name: LANE_RELEASE
--- ?3: a later due time, or NULL.
-UPDATE main.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_at_ms=?2, settled_by='release',
-  state=iif(?3>?2, 'delayed', 'ready'), due=iif(?3>?2, ?3, -1),
-  available_at_ms=ifnull(?3, available_at_ms), attempts=max(0, attempts-1)
-WHERE job_id=?1
+UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
+  settled_at_ms=:now, settled_by='release',
+  state=iif(:until>:now, 'delayed', 'ready'),
+  due=iif(:until>:now, :until, -1),
+  available_at_ms=ifnull(:until, available_at_ms),
+  attempts=max(0, attempts-1)
+WHERE {{LANE_HELD}}
 
 -- name: LANE_RETRY
--- ?3: the reason, ?4: the due time.
-UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='retry',
-  state='delayed', due=?4, last_error=?3, available_at_ms=?4,
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry',
+  state='delayed', due=:until, last_error=:reason, available_at_ms=:until,
   attempt_index=attempt_index+1, retry_count=retry_count+1,
-  fencing_token={{LANE_FENCE}}
-WHERE job_id=?1
+  fencing_token={{FENCE}}
+WHERE {{LANE_HELD}}
 
 -- name: LANE_FAIL
--- ?3: the reason, ?4: reject, or dead (a retry too many).
-UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by=?4,
-  state='failed', due=NULL, last_error=?3, terminal_at_ms=?2
-WHERE job_id=?1
-
--- name: LANE_STATE
--- What cancel, revoke, grant and reclaim must know of job ?1 at ?2: is it
--- terminal, active, held, held by a live claim; its count and cap.
-SELECT terminal_at_ms IS NOT NULL, state='active', claim_id IS NOT NULL,
-  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>?2,
-  reclaim_count, max_reclaims
-FROM main.claimq_job WHERE job_id=?1
-
--- name: LANE_CANCEL
-UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
-  state='cancelled', due=NULL, terminal_at_ms=?2
-WHERE job_id=?1
+-- :by is reject, or dead (a retry too many).
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by,
+  state='failed', due=NULL, last_error=:reason, terminal_at_ms=:now
+WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE
 -- The attempt is over but not its job.  An auto job is ready for the next one;
 -- a grant job waits for the grant, which begins it.
-UPDATE main.claimq_job SET {{LANE_PAST}}, settled_by='revoke',
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='revoke',
   state=iif(reclaim='auto', 'ready', state),
   due=iif(reclaim='auto', -1, NULL),
-  attempt_index=attempt_index+(reclaim='auto'), fencing_token={{LANE_FENCE}}
-WHERE job_id=?1
+  attempt_index=attempt_index+(reclaim='auto'), fencing_token={{FENCE}}
+WHERE {{LANE_HELD}}
+
+-- fragment: LANE_LIVE
+claim_id IS NOT NULL AND ifnull(expires_at_ms, 0)>:now
+
+-- name: LANE_STATE
+-- What cancel, grant and reclaim must know of a job.
+SELECT terminal_at_ms IS NOT NULL AS terminal, state='active' AS active,
+  {{LANE_LIVE}} AS live, reclaim_count, max_reclaims
+FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_CANCEL
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
+  state='cancelled', due=NULL, terminal_at_ms=:now
+WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
+
+--------------------------------------------------------------------------
+-- Grants.
 
 -- name: LANE_GRANT
-INSERT INTO main.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
+INSERT INTO {{S}}.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
   incarnation_id, lane_id, capability_hash, worker_capabilities,
   route_snapshot_json, admission_summary)
-VALUES(?1,?2,?3,?4,?5,
-  ifnull(?6, (SELECT lane_id FROM main.claimq_job WHERE job_id=?1)),
-  ?7,?8,?9,?10)
+SELECT job_id, :owner, :now, :expires, :incarnation, ifnull(:lane_id, lane_id),
+  :capability_hash, :worker_capabilities, :route_snapshot_json,
+  :admission_summary
+FROM {{S}}.claimq_job
+WHERE job_id=:job AND state='active' AND NOT ({{LANE_LIVE}})
 
 -- name: LANE_GRANT_NEWEST
 SELECT grant_id, owner_id, expires_at_ms
-FROM main.claimq_grant INDEXED BY claimq_grant_by_job
-WHERE job_id=?1 ORDER BY issued_at_ms DESC, grant_id DESC LIMIT 1
+FROM {{S}}.claimq_grant INDEXED BY claimq_grant_by_job
+WHERE job_id=:job ORDER BY issued_at_ms DESC, grant_id DESC LIMIT 1
 
 -- name: LANE_GRANT_DELETE
-DELETE FROM main.claimq_grant WHERE grant_id=?1
+DELETE FROM {{S}}.claimq_grant WHERE grant_id=:grant
 
--- name: LANE_RECLAIM
--- By grant ?6, which the trigger claimq_job_granted deletes.
-UPDATE main.claimq_job SET grant_id=?6, ({{LANE_LEASE_COLS}})=({{LANE_LEASE}})
-WHERE job_id=?1
+--------------------------------------------------------------------------
+-- claimq_vacuum().
 
--- name: LANE_RECLAIM_CAP
-UPDATE main.claimq_job SET grant_id=?6,
-  ({{LANE_LEASE_COLS}}, {{LANE_CAP_COLS}})=({{LANE_CAP}})
-WHERE job_id=?1
+-- name: LANE_OLD_GRANTS like VACUUM_ROWS
+SELECT grant_id AS id, expires_at_ms AS at_ms
+FROM {{S}}.claimq_grant INDEXED BY claimq_grant_by_expiry
+ORDER BY expires_at_ms, grant_id LIMIT :limit
+
+-- name: LANE_OLD_GRANTS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_grant
+WHERE grant_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+-- name: LANE_OLD_JOBS like VACUUM_ROWS
+-- By the index claimq_job_by_end, if the database has it.
+SELECT job_id AS id, terminal_at_ms AS at_ms FROM {{S}}.claimq_job
+WHERE terminal_at_ms IS NOT NULL
+  AND state IN ('completed','failed','cancelled')
+ORDER BY terminal_at_ms, job_id LIMIT :limit
+
+-- name: LANE_OLD_JOBS_PAST like VACUUM_DELETE
+-- Attempts of jobs that go.
+DELETE FROM {{S}}.claimq_past
+WHERE (job_id, attempt_index) IN (
+  SELECT job_id, attempt_index FROM claimq_ids(:ids) AS l
+    CROSS JOIN {{S}}.claimq_past ON job_id=l.id
+  LIMIT :limit)
+
+-- name: LANE_OLD_JOBS_ATTEMPT like VACUUM_DELETE
+-- The same for those that the job itself tells.
+UPDATE {{S}}.claimq_job SET settled_owner_id=NULL
+WHERE settled_owner_id IS NOT NULL AND job_id IN (
+  SELECT l.id FROM claimq_ids(:ids) AS l
+  WHERE (SELECT settled_owner_id FROM {{S}}.claimq_job AS j
+         WHERE j.job_id=l.id) IS NOT NULL
+  LIMIT :limit)
+
+-- name: LANE_OLD_JOBS_DELETE like VACUUM_DELETE
+-- A job goes after its last attempt.
+DELETE FROM {{S}}.claimq_job
+WHERE settled_owner_id IS NULL AND job_id IN (
+  SELECT l.id FROM claimq_ids(:ids) AS l
+  WHERE NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
+  LIMIT :limit)
+
+-- name: LANE_OLD_EVENTS like VACUUM_ROWS
+-- In the order of their ids, which readers go by: an event goes when all
+-- before it have gone.
+SELECT event_id AS id, occurred_at_ms AS at_ms FROM {{S}}.claimq_event
+ORDER BY event_id LIMIT :limit
+
+-- name: LANE_OLD_EVENTS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_event
+WHERE event_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)

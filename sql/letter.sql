@@ -1,206 +1,196 @@
 -- letter.sql: the statements of ext/letter.c.
 
 -- fragment: LETTER_NOW
--- Claimable at ?2: what an index cannot know, because time may go back.
-ifnull(available_at_ms,0)<=?2
-AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
+-- Claimable: what an index cannot know, because time may go back.
+ifnull(available_at_ms,0)<=:now
+AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
 
--- fragment: LETTER_SOURCES
--- The source ?1, or all of them.
-source IN (ifnull(?1,'session'), ifnull(?1,'lane'), ifnull(?1,'outbox'))
+-- fragment: LETTER_ALL
+-- Claimable letters of source $1, unless another one was asked for: those that
+-- are ready, then those that became due.
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_source
+WHERE source='$1' AND due=-1 AND ifnull(:source,'$1')='$1' AND {{LETTER_NOW}}
+UNION ALL
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_source
+WHERE source='$1' AND due BETWEEN 0 AND :now AND ifnull(:source,'$1')='$1'
+
+-- fragment: LETTER_ALL_IN
+-- The same within a scope.
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+WHERE source='$1' AND scope=:scope AND due=-1
+  AND ifnull(:source,'$1')='$1' AND {{LETTER_NOW}}
+UNION ALL
+SELECT letter_id FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+WHERE source='$1' AND scope=:scope AND due BETWEEN 0 AND :now
+  AND ifnull(:source,'$1')='$1'
 
 -- name: LETTER_ANY
--- Claimable letters of source ?1 (NULL: all) at ?2, oldest first, at most ?4.
--- Six ordered ranges are merged, ready and due ones of each source; those of
--- another source than ?1 end before they begin.
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='session' AND due=-1 AND ifnull(?1,'session')='session'
-  AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='session' AND due BETWEEN 0 AND ?2
-  AND ifnull(?1,'session')='session'
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='lane' AND due=-1 AND ifnull(?1,'lane')='lane'
-  AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='lane' AND due BETWEEN 0 AND ?2 AND ifnull(?1,'lane')='lane'
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='outbox' AND due=-1 AND ifnull(?1,'outbox')='outbox'
-  AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-WHERE source='outbox' AND due BETWEEN 0 AND ?2
-  AND ifnull(?1,'outbox')='outbox'
-ORDER BY letter_id LIMIT ?4
+-- Claimable letters of :source (NULL: all), oldest first, at most :limit.  Six
+-- ordered ranges are merged; those of another source end before they begin.
+{{LETTER_ALL session}}
+UNION ALL {{LETTER_ALL lane}}
+UNION ALL {{LETTER_ALL outbox}}
+ORDER BY letter_id LIMIT :limit
 
--- name: LETTER_IN_SCOPE
--- The same within scope ?3.
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='session' AND scope=?3 AND due=-1
-  AND ifnull(?1,'session')='session' AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='session' AND scope=?3 AND due BETWEEN 0 AND ?2
-  AND ifnull(?1,'session')='session'
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='lane' AND scope=?3 AND due=-1 AND ifnull(?1,'lane')='lane'
-  AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='lane' AND scope=?3 AND due BETWEEN 0 AND ?2
-  AND ifnull(?1,'lane')='lane'
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='outbox' AND scope=?3 AND due=-1
-  AND ifnull(?1,'outbox')='outbox' AND {{LETTER_NOW}}
-UNION ALL
-SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-WHERE source='outbox' AND scope=?3 AND due BETWEEN 0 AND ?2
-  AND ifnull(?1,'outbox')='outbox'
-ORDER BY letter_id LIMIT ?4
+-- name: LETTER_ANY_IN like LETTER_ANY
+{{LETTER_ALL_IN session}}
+UNION ALL {{LETTER_ALL_IN lane}}
+UNION ALL {{LETTER_ALL_IN outbox}}
+ORDER BY letter_id LIMIT :limit
 
--- name: LETTER_BY_ID
+-- name: LETTER_ROW
 -- The columns of the result, then what the claim needs.
 SELECT letter_id, source, scope, ref, payload, payload_type, created_at_ms,
-  failed_at_ms, reason, attempts, fencing_token, claim_id
-FROM main.claimq_letter WHERE letter_id=?1
-
--- fragment: LETTER_STAMP_SET
-claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
-claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, claim_head=?9,
-fencing_token=fencing_token+(fencing_token<9223372036854775807),
-status='reprocessing', promoted=0
+  failed_at_ms, reason, attempts, fencing_token, claim_id, lease_token,
+  owner_id, incarnation_id, claimed_at_ms, expires_at_ms
+FROM {{S}}.claimq_letter WHERE letter_id=:id
 
 -- name: LETTER_STAMP
-UPDATE main.claimq_letter SET {{LETTER_STAMP_SET}}
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter SET {{STAMP}}, claim_size=:size, claim_head=:head,
+  fencing_token={{FENCE}}, status='reprocessing', promoted=0
+WHERE letter_id IN (SELECT id FROM claimq_ids(:ids)) AND {{LETTER_NOW}}
+  AND due IS NOT NULL
 
--- name: LETTER_ANY_DUE
--- How many letters have become due and are not promoted yet?  At most ?4.
-SELECT count(*) FROM (
-  SELECT 1 FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-  WHERE {{LETTER_SOURCES}} AND due BETWEEN 0 AND ?2 LIMIT ?4)
+-- fragment: LETTER_LATE_ROWS
+-- Letters that have become due and are not promoted yet, at most :limit.
+{{S}}.claimq_letter INDEXED BY $1
+WHERE source=:source AND due BETWEEN 0 AND :now
 
--- name: LETTER_IN_SCOPE_DUE
-SELECT count(*) FROM (
-  SELECT 1 FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-  WHERE {{LETTER_SOURCES}} AND scope=?3 AND due BETWEEN 0 AND ?2 LIMIT ?4)
+-- name: LETTER_LATE
+-- How many letters have become due and are not promoted yet?  At most :limit.
+SELECT count(*) AS n FROM (
+  SELECT 1 FROM {{LETTER_LATE_ROWS claimq_letter_by_source}} LIMIT :limit)
 
--- name: LETTER_ANY_PROMOTE
--- Upkeep: at most ?4 letters that are due at ?2.
-UPDATE main.claimq_letter SET promoted=1 WHERE letter_id IN (
-  SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_source
-  WHERE {{LETTER_SOURCES}} AND due BETWEEN 0 AND ?2 LIMIT ?4)
+-- name: LETTER_LATE_IN like LETTER_LATE
+SELECT count(*) AS n FROM (
+  SELECT 1 FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}} AND scope=:scope
+  LIMIT :limit)
 
--- name: LETTER_IN_SCOPE_PROMOTE
-UPDATE main.claimq_letter SET promoted=1 WHERE letter_id IN (
-  SELECT letter_id FROM main.claimq_letter INDEXED BY claimq_letter_by_scope
-  WHERE {{LETTER_SOURCES}} AND scope=?3 AND due BETWEEN 0 AND ?2 LIMIT ?4)
+-- name: LETTER_PROMOTE like LETTER_LATE
+-- Upkeep: the first :limit of them take their place among the ready ones.
+UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
+  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_source}}
+  ORDER BY due, letter_id LIMIT :limit)
 
--- name: LETTER_HEAD
--- Whose is the head row of a claim?
-SELECT claim_id FROM main.claimq_letter WHERE letter_id=?1
+-- name: LETTER_PROMOTE_IN like LETTER_LATE
+UPDATE {{S}}.claimq_letter SET promoted=1 WHERE letter_id IN (
+  SELECT letter_id FROM {{LETTER_LATE_ROWS claimq_letter_by_scope}}
+    AND scope=:scope
+  ORDER BY due, letter_id LIMIT :limit)
+
+-- fragment: LETTER_FIRST_AT
+-- When can the first letter of a source be had?  One that is ready is enough;
+-- else it is the first that falls due, or, if time went back, one that stands
+-- among the ready ones too early.  $1: the index, $2: a condition.
+SELECT CASE WHEN EXISTS(SELECT 1 FROM {{S}}.claimq_letter INDEXED BY $1
+    WHERE source=:source AND {{$2}} AND due=-1 AND {{LETTER_NOW}})
+  THEN :now ELSE (
+    SELECT min(at) FROM (
+      SELECT * FROM (
+        SELECT due AS at FROM {{S}}.claimq_letter INDEXED BY $1
+        WHERE source=:source AND {{$2}} AND due>=0 ORDER BY due LIMIT 1)
+      UNION ALL
+      SELECT max(ifnull(available_at_ms,0), ifnull(expires_at_ms,0))
+      FROM {{S}}.claimq_letter INDEXED BY $1
+      WHERE source=:source AND {{$2}} AND due=-1))
+  END AS n
+
+-- fragment: LETTER_EVERYWHERE
+source=:source
+
+-- fragment: LETTER_THERE
+scope=:scope
+
+-- name: LETTER_FIRST like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_source LETTER_EVERYWHERE}}
+
+-- name: LETTER_FIRST_IN like LETTER_LATE
+{{LETTER_FIRST_AT claimq_letter_by_scope LETTER_THERE}}
+
+-- fragment: LETTER_MINE
+-- The letters of a claim.
+claim_head=:head AND claim_id=:claim
+
+-- name: LETTER_HOLD
+-- A letter of the claim, if it has any; then its head, whoever has that now.
+SELECT claim_id, lease_token, claim_size FROM (
+  SELECT claim_id, lease_token, claim_size
+  FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+  WHERE {{LETTER_MINE}} LIMIT 1)
+UNION ALL
+SELECT claim_id, lease_token, ifnull(claim_size, 1)
+FROM {{S}}.claimq_letter WHERE letter_id=:head
+
+-- name: LETTER_COUNT
+-- How many letters has the claim, and how many of them with this token?
+SELECT count(*) AS n, total(lease_token=:token) AS n_token
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+WHERE {{LETTER_MINE}}
 
 -- name: LETTER_MEMBERS
--- All letters of a claim: head ?1, claim id ?2.
-SELECT letter_id, lease_token, claim_size
-FROM main.claimq_letter INDEXED BY claimq_letter_by_claim
-WHERE claim_head=?1 AND claim_id=?2
-ORDER BY letter_id
+SELECT letter_id
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+WHERE {{LETTER_MINE}} ORDER BY letter_id
 
 -- fragment: LETTER_FREE
-{{CLAIM_NONE}}, claim_head=NULL
+{{CLAIM_NONE}}, claim_size=NULL, claim_head=NULL
+
+-- fragment: LETTER_SETTLED
+WHERE {{LETTER_MINE}} AND lease_token=:token
 
 -- name: LETTER_RENEW
-UPDATE main.claimq_letter SET expires_at_ms=?2, promoted=0
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET expires_at_ms=:until, promoted=0 {{LETTER_SETTLED}}
 
 -- name: LETTER_RESOLVE
-UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='resolved'
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='resolved' {{LETTER_SETTLED}}
 
 -- name: LETTER_RELEASE
--- ?2: a later due time, or NULL.
-UPDATE main.claimq_letter SET {{LETTER_FREE}},
-  status='pending', available_at_ms=?2, promoted=0
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='pending', available_at_ms=:until, promoted=0
+{{LETTER_SETTLED}}
 
 -- name: LETTER_RETRY
-UPDATE main.claimq_letter SET {{LETTER_FREE}},
-  status='pending', available_at_ms=?2, promoted=0,
-  attempts=attempts+(attempts<9223372036854775807), reason=?3
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='pending', available_at_ms=:until, promoted=0,
+  attempts=attempts+(attempts<9223372036854775807), reason=:reason
+{{LETTER_SETTLED}}
 
 -- name: LETTER_DISCARD
-UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='discarded', reason=?3
-WHERE letter_id IN (SELECT id FROM claimq_ids(?1))
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET {{LETTER_FREE}}, status='discarded', reason=:reason {{LETTER_SETTLED}}
 
 --------------------------------------------------------------------------
--- claimq_requeue().  The statements that make new work read payload and scope
--- from letter ?1 itself; ?2 is now; from ?3 on come the values of its origin,
--- in the order of the table in letter.c.  Each returns the new key, or the
--- rowid by which another statement finds it.
+-- claimq_requeue()
 
 -- name: LETTER_STATE
-SELECT source, status, origin, claim_id,
-  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>?2, ifnull(expires_at_ms,0)
-FROM main.claimq_letter WHERE letter_id=?1
-
--- name: LETTER_TO_SESSION
-INSERT INTO main.claimq_batch(session_id, payload, source_key, work_class,
-  delivery_policy, slot_policy, merge_key, enqueued_at_ms, available_at_ms)
-SELECT scope, payload,
-  CASE WHEN NOT EXISTS (SELECT 1
-         FROM main.claimq_batch AS b INDEXED BY claimq_batch_by_key
-         WHERE b.session_id=l.scope AND b.source_key=?3) THEN ?3 END,
-  ifnull(?4,'turn_work'), ifnull(?5,'earliest_safe_boundary'),
-  ifnull(?6,'exclusive'), ifnull(?7,'never'), ?2, ?2
-FROM main.claimq_letter AS l WHERE letter_id=?1
-RETURNING claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)
-
--- name: LETTER_TO_LANE
-INSERT INTO main.claimq_job(lane_id, payload, priority, required_capabilities,
-  source_key, max_attempts, backoff_ms, backoff_factor, backoff_max_ms,
-  max_reclaims, reclaim, partition_key, flow_id, namespace, instance_tag,
-  created_at_ms, available_at_ms)
-SELECT scope, payload, ifnull(?3,0), ifnull(?4,'[]'),
-  CASE WHEN NOT EXISTS (SELECT 1
-         FROM main.claimq_job AS j INDEXED BY claimq_job_by_key
-         WHERE j.lane_id=l.scope AND j.source_key=?5
-           AND j.terminal_at_ms IS NULL) THEN ?5 END,
-  ifnull(?6,20), ifnull(?7,1000), ifnull(?8,2), ifnull(?9,60000),
-  ifnull(?10,1000), ifnull(?11,'auto'), ifnull(?12,0), ?13, ?14, ?15, ?2, ?2
-FROM main.claimq_letter AS l WHERE letter_id=?1
-RETURNING job_id
-
--- name: LETTER_TO_OUTBOX
--- A letter without origin goes where its scope, QUEUE/PARTITION, says.
-INSERT INTO main.claimq_message(queue_name, partition, payload, payload_type,
-  created_at_ms)
-SELECT ifnull(?3, substr(scope, 1, instr(scope,'/')-1)),
-  ifnull(?4, CAST(substr(scope, instr(scope,'/')+1) AS INTEGER)),
-  payload, ifnull(payload_type,'application/json'), ?2
-FROM main.claimq_letter WHERE letter_id=?1
-RETURNING message_id
-
--- name: LETTER_OUTBOX_SEQ
--- RETURNING cannot tell what a trigger has filled in.
-SELECT seq FROM main.claimq_message WHERE message_id=?1
+-- What requeue looks at; held: by a live claim.
+SELECT source, status, origin, claim_id, payload, scope, payload_type,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
+  ifnull(expires_at_ms,0) AS expires_at_ms, claim_head
+FROM {{S}}.claimq_letter WHERE letter_id=:id
 
 -- name: LETTER_REQUEUED
--- The letter has become ?2.
-UPDATE main.claimq_letter SET {{LETTER_FREE}}, status='resolved',
-  requeued_as=?2
-WHERE letter_id=?1
+-- The letter has become the work :key.
+UPDATE {{S}}.claimq_letter SET {{LETTER_FREE}}, status='resolved',
+  requeued_as=:key
+WHERE letter_id=:id
 
 -- name: LETTER_SHRINK
 -- The rest of a claim, now that one letter has left it.
-UPDATE main.claimq_letter SET claim_size=claim_size-1
-WHERE letter_id IN (SELECT letter_id
-  FROM main.claimq_letter INDEXED BY claimq_letter_by_claim
-  WHERE claim_head=?1 AND claim_id=?2)
+UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+SET claim_size=claim_size-1 WHERE {{LETTER_MINE}}
+
+--------------------------------------------------------------------------
+-- claimq_vacuum(): letters that are resolved or discarded, at once.
+
+-- name: LETTER_VACUUM like VACUUM_ROWS
+SELECT letter_id AS id, 0 AS at_ms
+FROM {{S}}.claimq_letter INDEXED BY claimq_letter_done
+WHERE status IN ('resolved','discarded') ORDER BY status, letter_id
+LIMIT :limit
+
+-- name: LETTER_VACUUM_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_letter
+WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)

@@ -1,101 +1,172 @@
 -- outbox.sql: the statements of ext/outbox.c.
 
--- fragment: OUTBOX_FREE_AT
--- Free at ?2: what an index cannot know, because time may go back.
-available_at_ms<=?2 AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=?2)
+-- fragment: OUTBOX_COLS
+-- What a claim looks at in a partition.
+partition_id, partition, waiting_since_ms, due, available_at_ms, claim_id,
+expires_at_ms, processed_seq, last_seq, fencing_token, attempts, degrade
 
 -- name: OUTBOX_READY
--- Free partitions of queue ?1 that have messages, longest waiting first; then
--- those of OUTBOX_DUE in another order: if there is no row, there are none.
-SELECT partition_id, waiting_since_ms, partition, due
-FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-WHERE queue_name=?1 AND due<=?2 AND waiting_since_ms IS NOT NULL
-  AND {{OUTBOX_FREE_AT}}
+-- Partitions of a queue that have messages: those that are ready, or were when
+-- somebody last looked, longest waiting first; then those of OUTBOX_DUE in
+-- another order: if there is no row, there are none.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
+WHERE queue_name=:queue AND due<=:now AND waiting_since_ms IS NOT NULL
 ORDER BY due, waiting_since_ms, partition
 
--- name: OUTBOX_DUE
--- The same for those that became free by ?2 and were not promoted yet.
-SELECT partition_id, waiting_since_ms, partition
-FROM main.claimq_partition INDEXED BY claimq_partition_by_wait
-WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND waiting_since_ms IS NOT NULL
+-- name: OUTBOX_DUE like OUTBOX_READY
+-- The same for those that became free since, and were not promoted yet.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
+WHERE queue_name=:queue AND due BETWEEN 0 AND :now
+  AND waiting_since_ms IS NOT NULL
 ORDER BY waiting_since_ms, partition
 
--- name: OUTBOX_FIND
--- Partition ?3 of queue ?1; is it free at ?2?
-SELECT partition_id, {{OUTBOX_FREE_AT}}
-FROM main.claimq_partition WHERE queue_name=?1 AND partition=?3
+-- name: OUTBOX_FIND like OUTBOX_READY
+-- One partition, free or not.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=:partition
 
 -- name: OUTBOX_COUNT
--- How many partitions has queue ?1?  NULL: it is not registered.
-SELECT max(partition)+1 FROM main.claimq_partition WHERE queue_name=?1
-
--- name: OUTBOX_PARTITION
--- All of a partition that claim and verbs look at, as CQ_P_* in outbox.c.
-SELECT queue_name, partition, processed_seq, last_seq, fencing_token, attempts,
-  claim_id, lease_token, claim_size, delivered_seq
-FROM main.claimq_partition WHERE partition_id=?1
+-- How many partitions has the queue?  NULL: it is not registered.
+SELECT max(partition)+1 AS n
+FROM {{S}}.claimq_partition WHERE queue_name=:queue
 
 -- name: OUTBOX_MESSAGES
--- At most ?5 messages of a partition after ?3, up to ?4.
+-- At most :limit messages of a partition after the cursor: the columns of the
+-- result.
 SELECT queue_name, partition, seq, payload, payload_type, created_at_ms
-FROM main.claimq_message INDEXED BY claimq_message_by_seq
-WHERE queue_name=?1 AND partition=?2 AND seq>?3 AND seq<=?4
-ORDER BY seq LIMIT ?5
+FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=:partition AND seq>:cursor AND seq<=:last
+ORDER BY seq LIMIT :limit
 
--- name: OUTBOX_TAIL
--- How many messages of a partition after ?3, up to ?4?
-SELECT count(*)
-FROM main.claimq_message INDEXED BY claimq_message_by_seq
-WHERE queue_name=?1 AND partition=?2 AND seq>?3 AND seq<=?4
+-- name: OUTBOX_ROWS
+-- The messages of a claim that holds its partition, with its lease.
+SELECT m.queue_name, m.partition, m.seq, m.payload, m.payload_type,
+  m.created_at_ms, p.claim_id, p.lease_token, p.owner_id, p.incarnation_id,
+  p.claimed_at_ms, p.expires_at_ms, p.fencing_token, p.attempts
+FROM {{S}}.claimq_partition AS p
+CROSS JOIN {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+WHERE p.partition_id=:head AND p.claim_id=:claim
+  AND m.queue_name=p.queue_name AND m.partition=p.partition
+  AND m.seq>p.processed_seq AND m.seq<=p.delivered_seq
+ORDER BY m.seq
 
 -- name: OUTBOX_STAMP
-UPDATE main.claimq_partition SET
-  claim_id=?2, lease_token=?3, owner_id=?4, incarnation_id=?5,
-  claimed_at_ms=?6, expires_at_ms=?7, claim_size=?8, delivered_seq=?9,
-  fencing_token=fencing_token+(fencing_token<9223372036854775807),
-  attempts=attempts+1, promoted=0
-WHERE partition_id=?1
+-- The partition must still be as it was when its messages were read.
+UPDATE {{S}}.claimq_partition SET {{STAMP}}, claim_size=:size,
+  delivered_seq=:delivered, fencing_token={{FENCE}}, attempts=attempts+1,
+  promoted=0
+WHERE partition_id=:head AND available_at_ms<=:now
+  AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
+  AND fencing_token=:fence AND processed_seq=:cursor
 
 -- name: OUTBOX_PROMOTE
--- Upkeep: partitions of queue ?1 that are free at ?2 take their place in line.
-UPDATE main.claimq_partition INDEXED BY claimq_partition_by_wait
+-- Upkeep: partitions of a queue that are free take their place in line.
+UPDATE {{S}}.claimq_partition INDEXED BY claimq_partition_by_wait
 SET promoted=1
-WHERE queue_name=?1 AND due BETWEEN 0 AND ?2 AND waiting_since_ms IS NOT NULL
+WHERE queue_name=:queue AND due BETWEEN 0 AND :now
+  AND waiting_since_ms IS NOT NULL
+
+-- name: OUTBOX_HOLD
+-- A claim holds one row, the partition, however many messages it delivered.
+SELECT claim_id, lease_token, 1 AS claim_size, processed_seq, attempts,
+  claim_size AS delivered_count, delivered_seq
+FROM {{S}}.claimq_partition WHERE partition_id=:head
 
 -- name: OUTBOX_RENEW
-UPDATE main.claimq_partition SET expires_at_ms=?2, promoted=0
-WHERE partition_id=?1
+UPDATE {{S}}.claimq_partition SET expires_at_ms=:until, promoted=0
+WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: OUTBOX_SETTLE
--- The claim of partition ?1 ends.  ?2: the cursor, ?3: attempts, ?4: the error
--- (kept if ?5), ?6: when it may be claimed again (0: now).  ?7..?10 write dead
--- letters, by the trigger claimq_partition_reject.
-UPDATE main.claimq_partition SET
-  claim_id=NULL, lease_token=NULL, owner_id=NULL, incarnation_id=NULL,
-  claimed_at_ms=NULL, expires_at_ms=NULL, claim_size=NULL, delivered_seq=NULL,
-  promoted=0, processed_seq=max(processed_seq,?2), attempts=?3,
-  last_error=CASE WHEN ?5 THEN last_error ELSE ?4 END, available_at_ms=?6,
+-- The claim ends.  last_error becomes :error, unless :keep.
+UPDATE {{S}}.claimq_partition SET {{CLAIM_NONE}}, claim_size=NULL,
+  delivered_seq=NULL, promoted=0, processed_seq=max(processed_seq, :cursor),
+  attempts=:attempts,
+  last_error=CASE WHEN :keep THEN last_error ELSE :error END,
+  available_at_ms=ifnull(:until, 0),
   waiting_since_ms=(
     SELECT created_at_ms
-    FROM main.claimq_message AS m INDEXED BY claimq_message_by_seq
+    FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
     WHERE m.queue_name=claimq_partition.queue_name
-      AND m.partition=claimq_partition.partition AND m.seq>?2
-    ORDER BY m.seq LIMIT 1),
-  rejected_at_ms=?7, reject_after=?8, reject_reason=?9, reject_list=?10
-WHERE partition_id=?1
+      AND m.partition=claimq_partition.partition AND m.seq>:cursor
+    ORDER BY m.seq LIMIT 1)
+WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
+
+-- fragment: OUTBOX_RANGE
+-- Messages of a claim's partition after :after, up to :last.
+FROM {{S}}.claimq_partition AS p
+CROSS JOIN {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+WHERE p.partition_id=:head AND p.claim_id=:claim AND p.lease_token=:token
+  AND m.queue_name=p.queue_name AND m.partition=p.partition
+  AND m.seq>:after AND m.seq<=:last
+
+-- name: OUTBOX_PRESENT
+-- How many of them are there?
+SELECT count(*) AS n {{OUTBOX_RANGE}}
+
+-- name: OUTBOX_BACK
+-- The number before the last of them but :skip.
+SELECT m.seq-1 AS before {{OUTBOX_RANGE}}
+ORDER BY m.seq DESC LIMIT 1 OFFSET :skip
+
+-- name: OUTBOX_BURY like OUTBOX_PRESENT
+-- These messages become dead letters, with the attempts that their handler saw.
+INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
+SELECT 'outbox', p.queue_name||'/'||p.partition, m.seq, m.payload,
+  m.payload_type, m.created_at_ms, :now, :why, NULL,
+  max(p.attempts-1, 0),
+  claimq_origin('queue_name', p.queue_name, 'partition', p.partition,
+    'source_key', m.source_key)
+{{OUTBOX_RANGE}}
+ORDER BY m.seq
+
+-- name: OUTBOX_DEGRADES
+-- Does degrade differ from what is wanted, in any partition?
+SELECT 1 AS one FROM {{S}}.claimq_partition
+WHERE queue_name=:queue AND degrade<>:degrade LIMIT 1
+
+-- name: OUTBOX_DEGRADE like OUTBOX_DEGRADES
+UPDATE {{S}}.claimq_partition SET degrade=:degrade
+WHERE queue_name=:queue AND degrade<>:degrade
 
 -- name: OUTBOX_REGISTER
-INSERT INTO main.claimq_partition(queue_name, partition)
+INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade)
 WITH RECURSIVE n(i) AS (
-  SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<?2
+  SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<:partitions
 )
-SELECT ?1, i FROM n
+SELECT :queue, i, :degrade FROM n
+
+-- name: OUTBOX_STORED
+-- The message of a source key, wherever in the queue.
+SELECT seq FROM {{S}}.claimq_message INDEXED BY claimq_message_by_key
+WHERE queue_name=:queue AND source_key=:source_key
 
 -- name: OUTBOX_PUBLISH
--- ?6 gets the number of the message.  It is NULL if there is no such partition;
--- then a trigger raises.  (RETURNING would take longer than all the rest.)
-INSERT INTO main.claimq_message(queue_name, partition, seq, payload,
-  payload_type, created_at_ms)
-VALUES(?1, ?2, claimq_note(?6, (
-  SELECT last_seq+1 FROM main.claimq_partition
-  WHERE queue_name=?1 AND partition=?2)), ?3, ?4, ?5)
+-- :seq gets the number of the message.  It is NULL if there is no such
+-- partition; then a trigger raises.  (RETURNING would take longer than all the
+-- rest.)
+INSERT INTO {{S}}.claimq_message(queue_name, partition, seq, source_key,
+  payload, payload_type, created_at_ms)
+VALUES(:queue, :partition, claimq_note(:seq, (
+  SELECT last_seq+1 FROM {{S}}.claimq_partition
+  WHERE queue_name=:queue AND partition=:partition)), :source_key, :payload,
+  :type, {{NOW}})
+
+-- name: VACUUM_PARTITION
+-- A partition with processed messages that can go, and the first that is there.
+SELECT partition_id, queue_name, partition, vacuumed_seq, processed_seq, (
+  SELECT m.seq FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+  WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+    AND m.seq>p.vacuumed_seq
+  ORDER BY m.seq LIMIT 1) AS first_seq
+FROM {{S}}.claimq_partition AS p INDEXED BY claimq_partition_by_done
+WHERE processed_seq>vacuumed_seq ORDER BY partition_id LIMIT 1
+
+-- name: VACUUM_MESSAGES
+DELETE FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=:partition AND seq>:after AND seq<=:last
+
+-- name: VACUUM_CURSOR
+UPDATE {{S}}.claimq_partition SET vacuumed_seq=:seq WHERE partition_id=:head

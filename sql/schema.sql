@@ -40,22 +40,39 @@
 
 -- One row: the version of this format.  Also the counters that must survive
 -- when the rows that used them are gone.
-CREATE TABLE main.claimq_meta(
+CREATE TABLE {{S}}.claimq_meta(
   name  TEXT NOT NULL PRIMARY KEY,
   value INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO main.claimq_meta(name, value) VALUES('schema_version', 1);
+INSERT INTO {{S}}.claimq_meta(name, value) VALUES('schema_version', 1);
+
+-- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit',
+-- 8 vacuum.
+INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 
 -- The fencing token that the last winner of any contest got.
-INSERT INTO main.claimq_meta(name, value) VALUES('contest_fence', 0);
+INSERT INTO {{S}}.claimq_meta(name, value) VALUES('contest_fence', 0);
+
+-- Answers of calls that gave a request, so that they can be repeated: of which
+-- function, with which first argument, by which owner; and when.
+CREATE TABLE {{S}}.claimq_request(
+  request  TEXT NOT NULL PRIMARY KEY,
+  func     TEXT NOT NULL,
+  scope    TEXT,
+  owner_id TEXT,
+  at_ms    INTEGER NOT NULL,
+  answer   ANY                          -- of a claim: a JSON array of claim ids
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
 
 --------------------------------------------------------------------------
 -- Sessions: claimq(session, owner, ...) takes batches of one session in the
 -- order of enqueue_seq.
 
-CREATE TABLE main.claimq_batch(
-  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE {{S}}.claimq_batch(
+  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(enqueue_seq>0),
   batch_id        TEXT,                 -- filled by trigger
   session_id      TEXT NOT NULL,
   source_key      TEXT,                 -- unique in the session; NULL: none
@@ -69,8 +86,7 @@ CREATE TABLE main.claimq_batch(
                   CHECK(slot_policy='exclusive' OR slot_policy='join'),
   merge_key       TEXT NOT NULL DEFAULT 'never'
                   CHECK(merge_key='never' OR merge_key='payload_default'
-                        OR (substr(merge_key,1,6)='group:'
-                            AND merge_key<>'group:')),
+                        OR substr(merge_key,1,6)='group:'),
   enqueued_at_ms  INTEGER NOT NULL DEFAULT
                   (CAST(round((julianday('now')-2440587.5)*86400000)
                    AS INTEGER)),
@@ -87,40 +103,44 @@ CREATE TABLE main.claimq_batch(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,
-  rejected_at_ms  INTEGER,              -- set for a moment by claimq_reject()
   payload         ANY                   -- last: it may be long
 ) STRICT;
 
-CREATE INDEX main.claimq_batch_by_session ON claimq_batch(session_id, due);
-CREATE UNIQUE INDEX main.claimq_batch_by_key
+CREATE INDEX {{S}}.claimq_batch_by_session ON claimq_batch(session_id, due);
+CREATE UNIQUE INDEX {{S}}.claimq_batch_by_key
   ON claimq_batch(session_id, source_key) WHERE source_key IS NOT NULL;
 
 -- Rows that wait, of all sessions.  The ready ones stand in the table itself
 -- in the right order.
-CREATE INDEX main.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
+CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
+
+-- But a claim of any session that reads the table looks at all rows in front
+-- of the first ready one, also at those that wait.  This index spares it that;
+-- it is written with every row.
+-- option: any_session
+CREATE INDEX {{S}}.claimq_batch_by_ready ON claimq_batch(due) WHERE due=-1;
 
 -- No index leads from a claim to its rows.  The claim id names the first, which
 -- knows the last; those between are in the same session, and either among the
 -- ready ones or where the claim's expiry puts them.  So the due of a claimed
 -- row is -1 or expires_at_ms, even if its available_at_ms is later.
 
--- Two more indexes would be written with every row and are rarely read.  So
--- they are made when they are first missed (see sql/session.sql):
--- claimq_batch_by_ready by a claim of any session that had to look past many
--- rows, claimq_batch_by_id by claimq_cancel() of a batch of many.
+-- Nor is there an index by batch id, which would cost a fifth of an enqueue.
+-- claimq_cancel() looks from the newest batch to the oldest; who often cancels
+-- old ones of many makes an index on batch_id, and it will be used.
 
 -- Rows of a plain INSERT.  The work is done by the trigger of a view, because
 -- a trigger costs what its body would need, also when it has nothing to do:
 -- claimq_enqueue(), which fills in everything, pays for a small one.
-CREATE VIEW main.claimq_batch_fill(enqueue_seq) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq) AS SELECT NULL;
 
-CREATE TRIGGER main.claimq_batch_insert AFTER INSERT ON claimq_batch
+CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
   INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq);
 END;
 
-CREATE TRIGGER main.claimq_batch_fill_insert INSTEAD OF INSERT
+CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
 ON claimq_batch_fill
 BEGIN
   UPDATE claimq_batch SET
@@ -134,26 +154,12 @@ BEGIN
 END;
 
 -- A plain UPDATE of available_at_ms moves a row that waits.
-CREATE TRIGGER main.claimq_batch_move AFTER UPDATE OF available_at_ms
+CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due>=0 AND new.due IS old.due AND new.claim_id IS NULL
 BEGIN
   UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
-END;
-
--- claimq_reject(): from the queue to the dead letters in one statement.
-CREATE TRIGGER main.claimq_batch_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_batch WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
-      failed_at_ms, reason, attempts, origin)
-  VALUES('session', new.session_id, new.batch_id, new.payload,
-      new.enqueued_at_ms, new.rejected_at_ms, new.last_error, new.attempts,
-      claimq_origin('source_key', new.source_key, 'work_class', new.work_class,
-        'delivery_policy', new.delivery_policy,
-        'slot_policy', new.slot_policy, 'merge_key', new.merge_key));
-  DELETE FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq;
 END;
 
 --------------------------------------------------------------------------
@@ -168,14 +174,16 @@ END;
 -- it are done and stay until claimq_vacuum() removes them (up to vacuumed_seq
 -- it has).
 
-CREATE TABLE main.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE {{S}}.claimq_partition(
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
   processed_seq    INTEGER NOT NULL DEFAULT 0   -- the cursor
                    CHECK(processed_seq BETWEEN 0 AND last_seq),
   attempts         INTEGER NOT NULL DEFAULT 0,  -- claims without progress
+  degrade          INTEGER NOT NULL DEFAULT 1   -- they make batches smaller
+                   CHECK(degrade BETWEEN 0 AND 1),
   last_error       TEXT,
   fencing_token    INTEGER NOT NULL DEFAULT 0,
   waiting_since_ms INTEGER,             -- created_at_ms of the first to do;
@@ -190,10 +198,6 @@ CREATE TABLE main.claimq_partition(
   claimed_at_ms    INTEGER,
   expires_at_ms    INTEGER,
   vacuumed_seq     INTEGER NOT NULL DEFAULT 0,
-  rejected_at_ms   INTEGER,             -- these four are set for a moment when
-  reject_after     INTEGER,             -- messages become dead letters: all up
-  reject_reason    TEXT,                -- to the cursor after this one, with
-  reject_list      TEXT,                -- this reason; or those of a JSON list
   promoted         INTEGER NOT NULL DEFAULT 0,
   due              INTEGER AS (
     CASE WHEN promoted OR (claim_id IS NULL AND available_at_ms=0)
@@ -204,19 +208,20 @@ CREATE TABLE main.claimq_partition(
 ) STRICT;
 
 -- Partitions with messages, free ones (due = -1) by how long they wait.
-CREATE INDEX main.claimq_partition_by_wait
+CREATE INDEX {{S}}.claimq_partition_by_wait
   ON claimq_partition(queue_name, due, waiting_since_ms, partition)
   WHERE waiting_since_ms IS NOT NULL;
 
 -- Partitions with processed messages that claimq_vacuum() can remove.
-CREATE INDEX main.claimq_partition_by_done
+CREATE INDEX {{S}}.claimq_partition_by_done
   ON claimq_partition(partition_id) WHERE processed_seq>vacuumed_seq;
 
-CREATE TABLE main.claimq_message(
+CREATE TABLE {{S}}.claimq_message(
   message_id    INTEGER PRIMARY KEY,
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
+  source_key    TEXT,                   -- unique in the queue; NULL: none
   payload       ANY,
   payload_type  TEXT NOT NULL DEFAULT 'application/json'
                 CHECK(payload_type='application/json'
@@ -228,13 +233,16 @@ CREATE TABLE main.claimq_message(
                  AS INTEGER))
 ) STRICT;
 
-CREATE UNIQUE INDEX main.claimq_message_by_seq
+CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
   ON claimq_message(queue_name, partition, seq) WHERE seq IS NOT NULL;
+
+CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
+  ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
 -- claimq_publish() writes a message with its number, which is the next of the
 -- partition; a plain INSERT leaves it out, and a view does the rest, so that
 -- claimq_publish() need not pay for it.
-CREATE TRIGGER main.claimq_message_insert AFTER INSERT ON claimq_message
+CREATE TRIGGER {{S}}.claimq_message_insert AFTER INSERT ON claimq_message
 WHEN new.seq IS NOT NULL
 BEGIN
   UPDATE claimq_partition SET last_seq=new.seq
@@ -245,17 +253,17 @@ BEGIN
   WHERE changes()=0;
 END;
 
-CREATE VIEW main.claimq_message_fill(message_id, queue_name, partition) AS
+CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
 SELECT NULL, NULL, NULL;
 
-CREATE TRIGGER main.claimq_message_plain AFTER INSERT ON claimq_message
+CREATE TRIGGER {{S}}.claimq_message_plain AFTER INSERT ON claimq_message
 WHEN new.seq IS NULL
 BEGIN
   INSERT INTO claimq_message_fill
   VALUES(new.message_id, new.queue_name, new.partition);
 END;
 
-CREATE TRIGGER main.claimq_message_fill_insert
+CREATE TRIGGER {{S}}.claimq_message_fill_insert
 INSTEAD OF INSERT ON claimq_message_fill
 BEGIN
   UPDATE claimq_message SET seq=(
@@ -275,45 +283,13 @@ BEGIN
 END;
 
 -- The first message of a partition that had nothing to do.
-CREATE TRIGGER main.claimq_partition_wait AFTER UPDATE OF last_seq
+CREATE TRIGGER {{S}}.claimq_partition_wait AFTER UPDATE OF last_seq
 ON claimq_partition WHEN new.waiting_since_ms IS NULL
 BEGIN
   UPDATE claimq_partition SET waiting_since_ms=(
     SELECT created_at_ms FROM claimq_message
     WHERE queue_name=new.queue_name AND partition=new.partition
       AND seq=new.last_seq)
-  WHERE partition_id=new.partition_id;
-END;
-
--- claimq_reject(), and claimq_complete() with 'rejected': the cursor moves and
--- dead letters are written in one statement.
-CREATE TRIGGER main.claimq_partition_reject AFTER UPDATE OF rejected_at_ms
-ON claimq_partition WHEN new.rejected_at_ms IS NOT NULL
-BEGIN
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms, new.reject_reason,
-      old.attempts, claimq_origin('queue_name', new.queue_name,
-        'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>new.reject_after AND m.seq<=new.processed_seq
-  ORDER BY m.seq;
-  INSERT INTO claimq_letter(source, scope, ref, payload, payload_type,
-      created_at_ms, failed_at_ms, reason, attempts, origin)
-  SELECT 'outbox', new.queue_name||'/'||new.partition, m.seq, m.payload,
-      m.payload_type, m.created_at_ms, new.rejected_at_ms,
-      claimq_reject_reason(new.reject_list, m.seq), old.attempts,
-      claimq_origin('queue_name', new.queue_name, 'partition', new.partition)
-  FROM claimq_message AS m
-  WHERE new.reject_list IS NOT NULL
-    AND m.queue_name=new.queue_name AND m.partition=new.partition
-    AND m.seq>old.processed_seq AND m.seq<=new.processed_seq
-    AND claimq_reject_reason(new.reject_list, m.seq) IS NOT NULL
-  ORDER BY m.seq;
-  UPDATE claimq_partition SET rejected_at_ms=NULL, reject_after=NULL,
-    reject_reason=NULL, reject_list=NULL
   WHERE partition_id=new.partition_id;
 END;
 
@@ -331,7 +307,7 @@ END;
 -- can run.  Sets are told apart by their text; claimq_submit() writes them
 -- sorted and without repetition.  Jobs that require nothing have cap_id 0 and
 -- no row here.
-CREATE TABLE main.claimq_capset(
+CREATE TABLE {{S}}.claimq_capset(
   cap_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
   partition_key INTEGER NOT NULL,
@@ -342,8 +318,10 @@ CREATE TABLE main.claimq_capset(
 -- The payload stands last: a claim that only looks at a job need not read over
 -- a large one.  What triggers ask of the old row stands among the first 32
 -- columns: for one that does not, SQLite hands them all columns.
-CREATE TABLE main.claimq_job(
-  job_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE {{S}}.claimq_job(
+  job_id          INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT "claimq: bad_argument: job_id must be positive"
+                  CHECK(job_id>0),
   lane_id         TEXT NOT NULL,
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
@@ -402,21 +380,25 @@ CREATE TABLE main.claimq_job(
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
-CREATE INDEX main.claimq_job_by_due ON claimq_job(
+CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
   lane_id, partition_key, cap_id, due, priority DESC, created_at_ms
 ) WHERE due IS NOT NULL;
 
-CREATE UNIQUE INDEX main.claimq_job_by_key ON claimq_job(lane_id, source_key)
+CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
--- (claimq_job_by_end, by the time of the end, is made by the first
--- claimq_vacuum() that looks for old jobs.)
+-- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
+-- without looking at all jobs.  It makes a claim and its complete 7 % longer,
+-- so who wants it asks for it: claimq_init('vacuum', 1).
+-- option: vacuum
+CREATE INDEX {{S}}.claimq_job_by_end ON claimq_job(terminal_at_ms)
+  WHERE terminal_at_ms IS NOT NULL;
 
 -- The attempts: one row each.  A claim and a complete are frequent, and an
 -- attempt that runs, or ended by complete or release, is told by the row of
 -- its job, which is written anyway.  All others are here.  So a released
 -- attempt is overwritten by the next claim, which has the same index.
-CREATE TABLE main.claimq_past(
+CREATE TABLE {{S}}.claimq_past(
   job_id         INTEGER NOT NULL,
   attempt_index  INTEGER NOT NULL,
   owner_id       TEXT NOT NULL,
@@ -432,7 +414,7 @@ CREATE TABLE main.claimq_past(
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
 
-CREATE VIEW main.claimq_attempt(job_id, attempt_index, owner_id,
+CREATE VIEW {{S}}.claimq_attempt(job_id, attempt_index, owner_id,
   incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
 AS
 SELECT job_id, attempt_index, owner_id, incarnation_id, fencing_token,
@@ -450,27 +432,13 @@ SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
 FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
 ORDER BY 1, 2;
 
--- History may be brought from elsewhere, and what is over may be thrown away.
-CREATE TRIGGER main.claimq_attempt_insert INSTEAD OF INSERT ON claimq_attempt
-BEGIN
-  INSERT INTO claimq_past VALUES(new.job_id, new.attempt_index, new.owner_id,
-    new.incarnation_id, new.fencing_token, new.started_at_ms, new.ended_at_ms,
-    new.outcome, new.error);
-END;
-
-CREATE TRIGGER main.claimq_attempt_delete INSTEAD OF DELETE ON claimq_attempt
-BEGIN
-  DELETE FROM claimq_past
-  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
-  UPDATE claimq_job SET settled_owner_id=NULL
-  WHERE job_id=old.job_id AND attempt_index=old.attempt_index;
-END;
-
 -- One row per terminal transition.  SQLite has one writer at a time, so ids
 -- follow the order of commits: a reader that remembers the greatest event_id
 -- it saw and asks for greater ones misses none.
-CREATE TABLE main.claimq_event(
-  event_id       INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE {{S}}.claimq_event(
+  event_id       INTEGER PRIMARY KEY AUTOINCREMENT
+                 CONSTRAINT "claimq: bad_argument: event_id must be positive"
+                 CHECK(event_id>0),
   job_id         INTEGER NOT NULL,
   lane_id        TEXT NOT NULL,
   partition_key  INTEGER NOT NULL,
@@ -485,8 +453,11 @@ CREATE TABLE main.claimq_event(
 
 -- Permissions to reclaim an expired or revoked job, for one owner.  The newest
 -- of a job counts; it is deleted when it is used or found expired.
-CREATE TABLE main.claimq_grant(
-  grant_id            INTEGER PRIMARY KEY AUTOINCREMENT,
+CREATE TABLE {{S}}.claimq_grant(
+  grant_id            INTEGER PRIMARY KEY AUTOINCREMENT
+                      CONSTRAINT
+                        "claimq: bad_argument: grant_id must be positive"
+                      CHECK(grant_id>0),
   job_id              INTEGER NOT NULL,
   owner_id            TEXT NOT NULL,
   incarnation_id      TEXT NOT NULL,
@@ -499,24 +470,24 @@ CREATE TABLE main.claimq_grant(
   admission_summary   TEXT
 ) STRICT;
 
-CREATE INDEX main.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
+CREATE INDEX {{S}}.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
 
 -- For claimq_vacuum().
-CREATE INDEX main.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
+CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
 -- What a plain INSERT leaves open.  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
-CREATE VIEW main.claimq_job_fill(job_id) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_job_fill(job_id) AS SELECT NULL;
 
-CREATE TRIGGER main.claimq_job_insert AFTER INSERT ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
   INSERT INTO claimq_job_fill VALUES(new.job_id);
 END;
 
-CREATE TRIGGER main.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
+CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
 BEGIN
   INSERT INTO claimq_capset(lane_id, partition_key, required)
     SELECT lane_id, partition_key, required_capabilities FROM claimq_job
@@ -542,7 +513,7 @@ BEGIN
 END;
 
 -- A plain UPDATE of available_at_ms moves a job that waits.
-CREATE TRIGGER main.claimq_job_move AFTER UPDATE OF available_at_ms
+CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
 WHEN new.state='delayed' AND new.due>=0 AND new.due IS old.due
 BEGIN
@@ -557,7 +528,7 @@ END;
 
 -- A claim is over: displaced by another (new.claim_id), or settled other than
 -- by complete or release, whose attempt the job tells.
-CREATE TRIGGER main.claimq_job_attempt_end
+CREATE TRIGGER {{S}}.claimq_job_attempt_end
 AFTER UPDATE OF settled_at_ms, reclaim_count ON claimq_job
 WHEN old.owner_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
   AND (new.claim_id IS NOT NULL OR new.settled_by<>'release')
@@ -581,7 +552,7 @@ BEGIN
 END;
 
 -- A job that was released is cancelled: its row tells of that now.
-CREATE TRIGGER main.claimq_job_released_end AFTER UPDATE OF settled_at_ms
+CREATE TRIGGER {{S}}.claimq_job_released_end AFTER UPDATE OF settled_at_ms
 ON claimq_job
 WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
   AND new.settled_owner_id IS NULL
@@ -594,7 +565,7 @@ BEGIN
 END;
 
 -- The terminal transition.  A terminal state is never left.
-CREATE TRIGGER main.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
 WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
@@ -609,7 +580,7 @@ END;
 -- again: capabilities (a JSON array), priority, source_key, max_attempts,
 -- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
 -- partition_key, flow_id, namespace, instance_tag.
-CREATE TRIGGER main.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
@@ -627,7 +598,7 @@ BEGIN
 END;
 
 -- claimq_reclaim() uses up the grant.
-CREATE TRIGGER main.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
 WHEN new.grant_id IS NOT NULL
 BEGIN
   DELETE FROM claimq_grant WHERE grant_id=new.grant_id;
@@ -643,7 +614,7 @@ END;
 -- index by due alone: sources are three, and a claim of all merges three
 -- ordered ranges.
 
-CREATE TABLE main.claimq_letter(
+CREATE TABLE {{S}}.claimq_letter(
   letter_id       INTEGER PRIMARY KEY AUTOINCREMENT,
   source          TEXT NOT NULL
                   CHECK(source='session' OR source='lane' OR source='outbox'),
@@ -654,6 +625,7 @@ CREATE TABLE main.claimq_letter(
   created_at_ms   INTEGER NOT NULL,
   failed_at_ms    INTEGER NOT NULL,
   reason          TEXT,
+  error_class     TEXT,                 -- a word of the caller's, or NULL
   attempts        INTEGER NOT NULL DEFAULT 0,
   status          TEXT NOT NULL DEFAULT 'pending'
                   CHECK(status='pending' OR status='reprocessing'
@@ -679,17 +651,17 @@ CREATE TABLE main.claimq_letter(
     END) VIRTUAL
 ) STRICT;
 
-CREATE INDEX main.claimq_letter_by_scope
+CREATE INDEX {{S}}.claimq_letter_by_scope
   ON claimq_letter(source, scope, due) WHERE due IS NOT NULL;
-CREATE INDEX main.claimq_letter_by_source
+CREATE INDEX {{S}}.claimq_letter_by_source
   ON claimq_letter(source, due) WHERE due IS NOT NULL;
 
 -- The letters of a claim.
-CREATE INDEX main.claimq_letter_by_claim
+CREATE INDEX {{S}}.claimq_letter_by_claim
   ON claimq_letter(claim_head) WHERE claim_head IS NOT NULL;
 
 -- Done letters, for claimq_vacuum().
-CREATE INDEX main.claimq_letter_done
+CREATE INDEX {{S}}.claimq_letter_done
   ON claimq_letter(status) WHERE status IN ('resolved','discarded');
 
 --------------------------------------------------------------------------
@@ -706,7 +678,7 @@ CREATE INDEX main.claimq_letter_done
 -- row is the token of the first claim it was made for, so ids are not used
 -- again either.
 
-CREATE TABLE main.claimq_holder(
+CREATE TABLE {{S}}.claimq_holder(
   holder_id         INTEGER PRIMARY KEY,
   subject_kind      INTEGER NOT NULL CHECK(subject_kind BETWEEN 0 AND 255),
   subject_label     TEXT NOT NULL,
@@ -723,13 +695,13 @@ CREATE TABLE main.claimq_holder(
 ) STRICT;
 
 -- A win is one write: the counter follows by itself.
-CREATE TRIGGER main.claimq_holder_insert AFTER INSERT ON claimq_holder
+CREATE TRIGGER {{S}}.claimq_holder_insert AFTER INSERT ON claimq_holder
 BEGIN
   UPDATE claimq_meta SET value=max(value, new.fencing_token)
   WHERE name='contest_fence';
 END;
 
-CREATE TRIGGER main.claimq_holder_update AFTER UPDATE OF fencing_token
+CREATE TRIGGER {{S}}.claimq_holder_update AFTER UPDATE OF fencing_token
 ON claimq_holder
 BEGIN
   UPDATE claimq_meta SET value=max(value, new.fencing_token)
@@ -737,7 +709,7 @@ BEGIN
 END;
 
 -- claimq_fence(resource, token): the highest token that a resource has seen.
-CREATE TABLE main.claimq_fence(
+CREATE TABLE {{S}}.claimq_fence(
   resource TEXT NOT NULL PRIMARY KEY,
   token    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -203,7 +203,7 @@ proc matrix_end {p} {
 
 # May this fault be reported when all of the work is done?  An interrupt may:
 # SQLite asks once more after a COMMIT.  Out of memory may strike when the
-# rows of a claim are handed over after its commit (README, Limits).  And the
+# rows of a claim are handed over after its commit (manual, Limits).  And the
 # statement around the call may fail when the call is over and committed: it
 # runs out of memory, or cannot read on.  A writing statement takes everything
 # back.

@@ -1,6 +1,7 @@
-# mksql.tcl: turns the files of sql/ into a C enum and two C tables.
+# mksql.tcl: turns the files of sql/ into C: statements, and the names by which
+# C binds their parameters and reads their columns.
 #
-#     tclsh tcl/mksql.tcl OUTDIR sql/schema.sql sql/session.sql ...
+#     tclsh tcl/mksql.tcl OUTDIR FILE.sql ... FILE.c ...
 #
 # writes OUTDIR/claimq_sql.h and OUTDIR/claimq_sql.c.  From
 #
@@ -9,25 +10,76 @@
 #
 #     -- name: SESSION_HELD
 #     -- Is anything of the session held?          (documentation)
-#     SELECT 1 FROM claimq_batch
-#      WHERE session_id = :session AND {{LIVE}} LIMIT 1;
+#     SELECT enqueue_seq, claim_id IS NOT NULL AS held
+#     FROM {{S}}.claimq_batch WHERE session_id = :session AND {{LIVE}} LIMIT 1;
 #
-# come the constant CQ_SQL_SESSION_HELD and the row
+# come the statement CQ_SQL_SESSION_HELD, a row of claimqSql[] with its text
+# (comments gone, white space collapsed, fragments put in), and the constants
 #
-#     {"SESSION_HELD", "SELECT 1 FROM claimq_batch WHERE ..."}
+#     CQ_SESSION_HELD_session, CQ_SESSION_HELD_now     numbers of parameters
+#     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
-# of claimqSql[]: comments gone, white space collapsed, fragments put in.  A
-# fragment may be used in any file and in other fragments.
+# A column is named by its AS, or is a plain column.  A fragment may be used in
+# any file and in other fragments, also with words that take the places of $1
+# and $2 in it: {{OLDEST session}}.  {{S}} is the schema that all tables are in.
 #
-# schema.sql and views.sql are different: they hold the statements that create
-# the database format, which users will read with .schema.  Each becomes a row
-# {type, name, sql} of claimqSchema[] in the order of the files, with its text
-# as written (comments between statements are left out, those inside stay).
+# Statements that stand in for each other share their names:
 #
-# How: cqScan cuts any SQL text into pieces (blanks, comments, quoted things,
+#     -- name: SESSION_HELD_BY like SESSION_HELD
+#
+# numbers its parameters as SESSION_HELD does (which gets those that only this
+# one has) and must have the same columns at the same places, as far as both
+# have them.  C then uses the names of SESSION_HELD for both.
+#
+# Parameters that mean the same in all statements are bound by claimq's engine,
+# whatever the statement: the line
+#
+#     -- common: head claim token
+#
+# of any file names them.  claimqSql[].aCommon[CQ_P_head] is the number of :head
+# in that statement, 0 if it has none.
+#
+# Statements of several disciplines that the engine runs alike are like a shape,
+# which has no text of its own:
+#
+#     -- shape: VACUUM_ROWS (limit) id at_ms
+#
+# What all statements of a kind must begin with is said once:
+#
+#     -- columns: HOLD claim_id lease_token
+#
+# makes CQ_COL_HOLD_claim_id and so on, and every statement whose name ends in
+# _HOLD must have these as its first columns.
+#
+# A parameter that no .c file binds stops the build; a name that does not exist
+# is an error of the C compiler.
+#
+# schema.sql is different: it holds the statements that create the database
+# format, which users will read with .schema.  Each becomes a row {type, name,
+# option, sql} of claimqSchema[] in the order of the file, with its text as
+# written (comments between statements are left out, those inside stay).  The
+# line
+#
+#     -- option: any_session serial
+#
+# before a statement says that it is for databases with one of these settings
+# of claimq_init() only; without that line a statement is for all.  Another file
+# may bring such statements, too, in blocks that begin with the line
+#
+#     -- schema:
+#
+# What brings the tables of format N-1 to format N stands in migrate.sql, one
+# statement to a block, in the order in which they run:
+#
+#     -- migrate: N
+#
+# How: scan_sql cuts any SQL text into pieces (blanks, comments, quoted things,
 # words, single characters); everything else looks at pieces only, so that a
 # semicolon in a string or a quote in a comment cannot confuse it.  Every
 # mistake in the input stops the build with FILE:LINE: MESSAGE.
+
+# The schema that {{S}} stands for, also CQ_SCHEMA in C.
+set ::schema_name main
 
 proc fail {where msg} {
   puts stderr "$where: $msg"
@@ -69,13 +121,18 @@ proc squeeze {pieces} {
   return [string trimright $out "; "]
 }
 
-# Replace {{NAME}} by fragment NAME, also within fragments.
-proc expand {where text {depth 0}} {
-  global fragment
-  if {$depth > 20} {fail $where "fragments that use each other"}
-  while {[regexp {\{\{(\w+)\}\}} $text all name]} {
+# Replace {{NAME}} by fragment NAME, also within fragments.  outer: the
+# fragments that this text is part of.
+proc expand {where text {outer {}}} {
+  global fragment schema_name
+  set text [string map [list "{{S}}" $schema_name] $text]
+  while {[regexp {\{\{(\w+)((?: \w+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
-    set value [expand $where [lindex $fragment($name) 1] [incr depth]]
+    if {$name in $outer} {fail $where "fragment $name uses itself"}
+    lassign $words one two
+    set value [string map [list {$1} $one {$2} $two] \
+      [lindex $fragment($name) 1]]
+    set value [expand $where $value [concat $outer $name]]
     set text [string map [list $all $value] $text]
   }
   return $text
@@ -86,17 +143,27 @@ proc expand {where text {depth 0}} {
 
 source [file join [file dirname [info script]] files.tcl]
 
-# A file of named blocks, into the globals stmt (list of NAME WHERE PIECES)
-# and fragment(NAME) {WHERE TEXT}.
+# A file of named blocks, into the globals stmt (list of NAME WHERE TEXT),
+# root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
+# TEXT}.
 proc read_blocks {file} {
-  set marker {^--\s*(name|fragment):\s*(\S*)\s*$}
-  lassign {"" "" "" 0 0} kind name body start line
+  set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)}
+  append marker {(?:\s+like\s+(\S+))?\s*$}
+  lassign {"" "" "" 0 0 ""} kind name body start line like
   foreach text [split [read_file $file] \n] {
     incr line
-    if {[regexp $marker $text -> newkind newname]} {
-      add_block $kind $file $start $name $body
-      lassign [list $newkind $newname $line ""] kind name start body
-      if {![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
+    if {[regexp {^--\s*common:(.*)$} $text -> names]} {
+      lappend ::common {*}$names
+    } elseif {[regexp {^--\s*columns:\s*(\w+)\s+(.*)$} $text -> what list]} {
+      set ::kind($what) $list
+    } elseif {[regexp {^--\s*shape:\s*(\w+)\s*\(([^)]*)\)(.*)$} $text -> \
+        what list columns]} {
+      set ::shape($what) [list $file:$line $list $columns]
+    } elseif {[regexp $marker $text -> newkind newname newlike]} {
+      add_block $kind $file $start $name $body $like
+      lassign [list $newkind $newname $line "" $newlike] \
+        kind name start body like
+      if {$kind in {name fragment} && ![regexp {^[A-Z][A-Z0-9_]*$} $name]} {
         fail $file:$line "bad $kind '$name': wanted capitals, like THIS_ONE"
       }
     } elseif {$kind ne ""} {
@@ -105,13 +172,21 @@ proc read_blocks {file} {
       fail $file:$line "text before the first '-- name:'"
     }
   }
-  add_block $kind $file $start $name $body
+  add_block $kind $file $start $name $body $like
 }
 
-proc add_block {kind file line name body} {
-  global stmt fragment seen
+proc add_block {kind file line name body like} {
+  global stmt fragment seen root
   if {$kind eq ""} return
   set where $file:$line
+  if {$kind eq "schema"} {
+    read_schema $file $body [expr {$line+1}]
+    return
+  }
+  if {$kind eq "migrate"} {
+    lappend ::migrate $name $where [squeeze [scan_sql $file $body $line]]
+    return
+  }
   if {[info exists seen($name)]} {
     fail $where "$kind $name again, first at $seen($name)"
   }
@@ -120,19 +195,22 @@ proc add_block {kind file line name body} {
   if {$text eq ""} {fail $where "$kind $name is empty"}
   if {$kind eq "name"} {
     lappend stmt $name $where $text
+    set root($name) [expr {$like eq "" ? $name : $like}]
   } else {
     set fragment($name) [list $where $text]
   }
 }
 
-# A schema file, into the global schema (list of TYPE NAME WHERE SQL).  A
-# trigger has semicolons inside; it ends with "; END ;" as sqlite3_complete()
-# sees it.
-proc read_schema {file} {
+# The statements of a schema, into the global schema (list of TYPE NAME OPTION
+# WHERE SQL).  A trigger has semicolons inside; it ends with "; END ;" as
+# sqlite3_complete() sees it.
+proc read_schema {file body line} {
   set sql ""
   set words {}
-  foreach {kind text line} [scan_sql $file [read_file $file] 1] {
+  set option ""
+  foreach {kind text line} [scan_sql $file $body $line] {
     if {$sql eq ""} {
+      regexp {^--\s*option:\s*(.*?)\s*$} $text -> option
       if {$kind in {space comment}} continue
       set start $line
     }
@@ -140,9 +218,10 @@ proc read_schema {file} {
     if {$kind in {space comment}} continue
     lappend words $text
     if {$text eq ";" && [schema_complete $words]} {
-      add_schema $file:$start $words [string trimright $sql ";"]
+      add_schema $file:$start $words [string trimright $sql ";"] $option
       set sql ""
       set words {}
+      set option ""
     }
   }
   if {$sql ne ""} {fail $file:$start "statement without an end"}
@@ -154,11 +233,11 @@ proc schema_complete {words} {
   return [regexp -nocase { ; END ;$} $text]
 }
 
-proc add_schema {where words sql} {
+proc add_schema {where words sql option} {
   global schema seen
   set head [join [lrange $words 0 12]]
   set rx {^CREATE (?:UNIQUE )?(TABLE|INDEX|TRIGGER|VIEW) }
-  append rx {(?:IF NOT EXISTS )?(?:main \. )?(\w+)}
+  append rx {(?:IF NOT EXISTS )?(?:\{ \{ S \} \} \. )?(\w+)}
   if {[regexp -nocase $rx $head -> type name]} {
     set key "schema $name"
     if {[info exists seen($key)]} {
@@ -166,20 +245,158 @@ proc add_schema {where words sql} {
     }
     set seen($key) $where
   } elseif {[regexp -nocase \
-      {^INSERT (?:OR \w+ )?INTO (?:main \. )?(\w+)} $head -> name]} {
+      {^INSERT (?:OR \w+ )?INTO (?:\{ \{ S \} \} \. )?(\w+)} $head -> name]} {
     set type insert
   } else {
     fail $where "neither CREATE nor INSERT: [lrange $words 0 3]"
   }
-  lappend schema [string tolower $type] $name $where [string trimright $sql]
+  lappend schema [string tolower $type] $name $option $where \
+    [string trimright $sql]
+}
+
+#--------------------------------------------------------------------------
+# Names
+
+# The named parameters of a statement, in the order of their first use.
+proc params_of {where text} {
+  set out {}
+  foreach {kind piece line} [scan_sql $where $text 1] {
+    if {$kind eq "word" && [regexp {^:(\w+)$} $piece -> name]} {
+      if {$name ni $out} {lappend out $name}
+    } elseif {$kind eq "other" && $piece eq "?"} {
+      fail $where "a parameter without a name: write :name"
+    }
+  }
+  return $out
+}
+
+# The names of a statement's columns, "" where one has none.
+proc columns_of {where text} {
+  if {[regexp {^PRAGMA (?:\w+\.)?(\w+)$} $text -> name]} {return [list $name]}
+  set depth 0
+  set on [regexp -nocase {^SELECT\M} $text]
+  set list {}
+  set column {}
+  foreach {kind piece line} [scan_sql $where $text 1] {
+    if {$kind in {space comment}} continue
+    if {$piece eq "("} {incr depth}
+    if {$piece eq ")"} {incr depth -1}
+    set word [string toupper $piece]
+    if {$depth == 0 && $word eq "RETURNING"} {
+      set on 1
+      set list {}
+      set column {}
+    } elseif {$depth == 0 && $on && $word in {FROM WHERE UNION ORDER LIMIT}} {
+      if {[llength $column]} {lappend list [column_name $column]}
+      set on 0
+      set column {}
+    } elseif {$depth == 0 && $on && $piece eq ","} {
+      lappend list [column_name $column]
+      set column {}
+    } elseif {$on && !($depth == 0 && $word in {SELECT DISTINCT})} {
+      lappend column $piece
+    }
+  }
+  if {$on && [llength $column]} {lappend list [column_name $column]}
+  return $list
+}
+
+proc column_name {words} {
+  set name [lindex $words end]
+  set before [string toupper [lindex $words end-1]]
+  if {![regexp {^[a-z_]\w*$} $name]} {return ""}
+  if {[llength $words] == 1 || $before in {AS .}} {return $name}
+  return ""
+}
+
+# The shapes, as a list like stmt.
+proc shapes {} {
+  set out {}
+  foreach name [lsort [array names ::shape]] {
+    lappend out $name [lindex $::shape($name) 0] ""
+  }
+  return $out
+}
+
+# Fill the globals body(NAME) (the text as SQLite gets it), number(ROOT,PARAM),
+# params(ROOT), columns(ROOT) and own(NAME) (the parameters of one statement).
+proc name_statements {} {
+  global stmt root body number params columns own
+  foreach {name where text} $stmt {
+    set body($name) [expand $where $text]
+    set own($name) [params_of $where $body($name)]
+    set columns($name) [columns_of $where $body($name)]
+    set params($name) {}
+  }
+  foreach {name def} [array get ::shape] {
+    set root($name) $name
+    set own($name) [lindex $def 1]
+    set columns($name) [lindex $def 2]
+    set params($name) {}
+  }
+  foreach {name where text} $stmt {
+    set r $root($name)
+    if {![info exists root($r)] || $root($r) ne $r} {
+      fail $where "like $r: there is no such statement, or it is like another"
+    }
+    foreach {k list} [array get ::kind] {
+      if {[string match *_$k $name]
+          && [lrange $columns($name) 0 [llength $list]-1] ne $list} {
+        fail $where "the first columns must be: $list"
+      }
+    }
+    foreach a $columns($name) b $columns($r) {
+      if {$a ne "" && $b ne "" && $a ne $b} {
+        fail $where "column $a stands where $r has $b"
+      }
+    }
+  }
+  # The root's own parameters come first, then those of its likes.
+  foreach pass {1 2} {
+    foreach {name where text} [concat [shapes] $stmt] {
+      set r $root($name)
+      if {($r eq $name) != ($pass == 1)} continue
+      foreach param $own($name) {
+        if {$param ni $params($r)} {lappend params($r) $param}
+        set number($r,$param) [expr {[lsearch -exact $params($r) $param]+1}]
+      }
+    }
+  }
+  foreach {name where text} $stmt {number_params $name $where}
+}
+
+# Replace :name by ?NUMBER.
+proc number_params {name where} {
+  global root body number
+  set out ""
+  foreach {kind piece line} [scan_sql $where $body($name) 1] {
+    if {$kind eq "word" && [string index $piece 0] eq ":"} {
+      set piece ?$number($root($name),[string range $piece 1 end])
+    }
+    append out $piece
+  }
+  set body($name) $out
+}
+
+# Every parameter must be bound by some .c file, or be a common one.
+proc check_bound {cfiles} {
+  global stmt root params common
+  if {![llength $cfiles]} return
+  set code ""
+  foreach file $cfiles {append code [read_file $file]}
+  foreach {name where text} [concat [shapes] $stmt] {
+    if {$root($name) ne $name} continue
+    foreach param $params($name) {
+      if {$param in $common} continue
+      if {![regexp "\\mCQ_${name}_$param\\M" $code]} {
+        fail $where "no C file binds CQ_${name}_$param"
+      }
+    }
+  }
 }
 
 #--------------------------------------------------------------------------
 # Writing
-
-# C99 promises 4095 characters in a string literal, and -pedantic holds us to
-# it.  Longer text becomes an array of characters.
-set ::literal_max 4000
 
 proc c_escape {text} {
   set out ""
@@ -218,37 +435,60 @@ proc c_literal {text indent} {
   return [join $lines \n]
 }
 
-# The C expression for a text: a literal, or the name of an array that is put
-# out first.
-proc c_text {fd text indent} {
-  global literal_max narray
-  set bytes [encoding convertto utf-8 $text]
-  if {[string length $bytes] <= $literal_max} {
-    return \n[c_literal $text $indent]
+# The C literal for a text.  C99 promises 4095 characters, and -pedantic holds
+# us to it.
+proc c_text {where text indent} {
+  if {[string length $text] > 4095} {fail $where "longer than C99 allows"}
+  return \n[c_literal $text $indent]
+}
+
+# The names of one statement's parameters and columns, as an enum.
+proc write_names {fd name} {
+  global params columns number
+  set list {}
+  foreach param $params($name) {
+    lappend list "CQ_${name}_$param = $number($name,$param)"
   }
-  set name cqLongSql[incr narray]
-  puts $fd "static const char $name\[\] = {"
-  binary scan $bytes cu* codes
-  lappend codes 0
-  for {set i 0} {$i < [llength $codes]} {incr i 16} {
-    puts $fd "  [join [lrange $codes $i [expr {$i+15}]] ,],"
+  set i -1
+  set seen {}
+  foreach column $columns($name) {
+    incr i
+    if {$column eq "" || $column in $seen} continue
+    lappend seen $column
+    lappend list "CQ_COL_${name}_$column = $i"
   }
-  puts $fd "};\n"
-  return " $name"
+  if {[llength $list]} {puts $fd "enum {\n  [join $list ",\n  "]\n};"}
 }
 
 proc write_header {fd} {
-  global stmt schema
+  global stmt schema common root schema_name
   puts $fd "/* Generated by tcl/mksql.tcl from sql/.  Do not edit. */"
   puts $fd "#ifndef CLAIMQ_SQL_H\n#define CLAIMQ_SQL_H\n"
   puts $fd "#include \"claimq_core.h\"\n"
   puts $fd "/* Statements, for claimqSql\[\]. */\ntypedef enum CqSqlId {"
   foreach {name where text} $stmt {puts $fd "  CQ_SQL_$name,"}
   puts $fd "  CQ_NSTMT\n} CqSqlId;\n"
-  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/4}]\n"
+  puts $fd "/* Parameters that mean the same in all statements. */"
+  puts $fd "typedef enum CqCommon {"
+  foreach name $common {puts $fd "  CQ_P_$name,"}
+  puts $fd "  CQ_NCOMMON\n} CqCommon;\n"
+  foreach k [lsort [array names ::kind]] {
+    puts $fd "/* The first columns of all statements *_$k. */\nenum {"
+    set names [lmap c $::kind($k) {set _ CQ_COL_${k}_$c}]
+    puts $fd "  [join $names ",\n  "]\n};\n"
+  }
+  puts $fd "/* Parameters and columns of each statement. */"
+  foreach {name where text} [concat [shapes] $stmt] {
+    if {$root($name) eq $name} {write_names $fd $name}
+  }
+  puts $fd "\n/* The schema that all tables are in. */"
+  puts $fd "#define CQ_SCHEMA \"$schema_name\"\n"
+  puts $fd "#define CQ_NSCHEMA [expr {[llength $schema]/5}]\n"
   puts $fd "typedef struct CqSql CqSql;
 struct CqSql {
   const char *zName;              /* As in sql/, e.g. SESSION_HELD */
+  unsigned char nParam;           /* Greatest number of a parameter */
+  unsigned char aCommon\[CQ_NCOMMON\];  /* Numbers of the common ones, or 0 */
   const char *zSql;
 };
 
@@ -256,6 +496,13 @@ typedef struct CqSchemaObj CqSchemaObj;
 struct CqSchemaObj {
   const char *zType;              /* table index trigger view insert */
   const char *zName;              /* For insert, the table's name */
+  const char *zOption;            /* Settings it is for; empty: all databases */
+  const char *zSql;
+};
+
+typedef struct CqMigrate CqMigrate;
+struct CqMigrate {
+  int iVersion;                   /* The format it leads to; 0 ends the list */
   const char *zSql;
 };
 
@@ -263,72 +510,97 @@ struct CqSchemaObj {
 #ifndef CLAIMQ_AMALGAMATION
 extern const CqSql claimqSql\[CQ_NSTMT\];
 extern const CqSchemaObj claimqSchema\[CQ_NSCHEMA\];
+extern const CqMigrate claimqMigrate\[\];
 #endif
 
 #endif /* CLAIMQ_SQL_H */"
 }
 
-# One table: the long texts first, then the rows, then the compile-time check
-# that it has as many rows as the header says.
+# One table, and the compile-time check that it has as many rows as the header
+# says.
 proc write_table {fd type name count rows} {
-  set body ""
-  foreach {heads where text} $rows {
-    set value [c_text $fd [expand $where $text] "    "]
-    append body "  {\"[join $heads {", "}]\",$value},\n"
+  puts $fd "CQ_PRIV const $type $name\[\] = {"
+  foreach {head where text} $rows {
+    puts $fd "  {$head,[c_text $where $text "    "]},"
   }
-  puts $fd "CQ_PRIV const $type $name\[\] = {\n$body};"
+  puts $fd "};"
   set check "CqCheck[string totitle $name 0 0]"
   puts $fd "typedef char ${check}\["
   puts $fd "  sizeof($name)/sizeof($name\[0\])==$count ? 1 : -1\n\];\n"
 }
 
+# The numbers that stand before the text of a statement.
+proc stmt_head {name} {
+  global root number own common
+  set n 0
+  foreach param $own($name) {
+    if {$number($root($name),$param) > $n} {
+      set n $number($root($name),$param)
+    }
+  }
+  set list [lmap param $common {
+    expr {$param in $own($name) ? $number($root($name),$param) : 0}
+  }]
+  return "\"$name\", $n, {[join $list ,]}"
+}
+
 proc write_source {fd} {
-  global stmt schema
+  global stmt schema body
   puts $fd "/* Generated by tcl/mksql.tcl from sql/.  Do not edit. */"
   puts $fd "#include \"claimq_sql.h\"\n"
   set rows {}
-  foreach {name where text} $stmt {lappend rows [list $name] $where $text}
+  foreach {name where text} $stmt {
+    lappend rows [stmt_head $name] $where $body($name)
+  }
   write_table $fd CqSql claimqSql CQ_NSTMT $rows
   set rows {}
-  foreach {type name where text} $schema {
-    lappend rows [list $type $name] $where $text
+  foreach {type name option where text} $schema {
+    lappend rows "\"$type\", \"$name\", \"$option\"" $where \
+      [expand $where $text]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
+  puts $fd "CQ_PRIV const CqMigrate claimqMigrate\[\] = {"
+  foreach {version where text} $::migrate {
+    puts $fd "  {$version,[c_text $where [expand $where $text] "    "]},"
+  }
+  puts $fd "  {0, 0}\n};"
 }
 
-# Written aside and renamed, so that a failed run leaves no half of a file.
+# Written aside and renamed, so that a failed run leaves no half of a file; and
+# only if it is another one, so that make does not compile everything again.
 proc write_file {file writer} {
   set fd [open $file.tmp w]
   fconfigure $fd -encoding utf-8
   $writer $fd
   close $fd
-  file rename -force $file.tmp $file
+  if {[file exists $file] && [read_file $file] eq [read_file $file.tmp]} {
+    file delete $file.tmp
+  } else {
+    file rename -force $file.tmp $file
+  }
 }
 
 proc main {argv} {
-  global stmt schema
+  global stmt schema common
   set files [lassign $argv outdir]
   if {$files eq ""} {
-    puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ..."
+    puts stderr "usage: tclsh mksql.tcl OUTDIR FILE.sql ... FILE.c ..."
     exit 2
   }
-  set stmt {}
-  set schema {}
-  set done {}
-  # The schema first, whatever the order of the arguments: views need tables.
-  foreach file $files {
-    if {$file in $done} continue
-    lappend done $file
-    switch -- [file tail $file] {
-      schema.sql {read_schema $file}
-      views.sql  {lappend views $file}
-      default    {read_blocks $file}
+  lassign {} stmt schema common cfiles blocks ::migrate
+  foreach file [lsort -unique $files] {
+    switch -glob -- $file {
+      *.c          {lappend cfiles $file}
+      */schema.sql {read_schema $file [read_file $file] 1}
+      default      {lappend blocks $file}
     }
   }
-  if {[info exists views]} {foreach file $views {read_schema $file}}
+  foreach file $blocks {read_blocks $file}
   foreach {what list} [list statement $stmt schema $schema] {
     if {$list eq ""} {fail $outdir "no $what in [join $files]"}
   }
+  name_statements
+  check_bound $cfiles
   write_file $outdir/claimq_sql.c write_source
   write_file $outdir/claimq_sql.h write_header
 }

@@ -44,7 +44,7 @@ array set oracle_cols [list \
   claim $model::batchcols \
   peek [concat $model::batchcols previous_claim_id attempts] \
   lane $model::jobcols \
-  outbox {queue_name partition seq payload payload_type created_at_ms} \
+  outbox $model::messagecols \
   contest {outcome mine subject_kind subject_label} \
   reclaim [concat outcome $model::jobcols] \
   dead_letter {letter_id source scope ref payload payload_type created_at_ms
@@ -69,10 +69,10 @@ set oracle_content {
   grant claimq_grant {grant_id job_id owner_id incarnation_id lane_id
     issued_at_ms expires_at_ms capability_hash admission_summary}
   part claimq_partition {partition_id queue_name partition last_seq
-    processed_seq attempts last_error fencing_token claim_id lease_token
-    owner_id incarnation_id claimed_at_ms expires_at_ms}
-  message claimq_message {queue_name partition seq payload payload_type
-    created_at_ms}
+    processed_seq attempts degrade last_error fencing_token claim_id
+    lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
+  message claimq_message {queue_name partition seq source_key payload
+    payload_type created_at_ms}
   holder claimq_holder {holder_id subject_kind subject_label fencing_token
     claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
   fence claimq_fence {resource token}
@@ -86,7 +86,7 @@ set oracle_content {
 set oracle_bad {
   {SELECT claimq_enqueue(NULL, 1)} bad_argument
   {SELECT claimq_enqueue('s1', 1, 'slot_policy', 'both')} bad_argument
-  {SELECT claimq_enqueue('s1', 1, 'merge_key', 'group:')} bad_argument
+  {SELECT claimq_enqueue('s1', 1, 'merge_key', 'group')} bad_argument
   {SELECT claimq_enqueue('s1', 1, 'delay_ms', -1)} bad_argument
   {SELECT claimq_enqueue('s1', 1, 'delay_ms', 1, 'available_at_ms', 1)}
     bad_argument
@@ -203,7 +203,10 @@ proc oracle_sql_call {op arglist} {
     cancel_job {set call "claimq_cancel($a, 'force', $b$at)"}
     revoke {set call "claimq_revoke($a$at)"}
     grant {set call "claimq_grant($a, '$b', $c[oracle_options $d]$at)"}
-    queue {set call "claimq_queue($a, $b)"}
+    queue {
+      set degrade [expr {$c eq "NULL" ? "" : ", 'degrade', $c"}]
+      set call "claimq_queue($a, $b$degrade)"
+    }
     fence {set call "claimq_fence($a, $b)"}
     requeue {
       if {$b ne "NULL"} {set at ", 'claim_id', '$b', 'lease_token', '$c'$at"}
@@ -300,7 +303,9 @@ proc oracle_failed {id} {
 
 proc oracle_model {op arglist form} {
   if {$form eq "limit 0"} {return {ok {}}}
-  if {[lindex $form 0] eq "limit"} {
+  if {[lindex $form 0] eq "limit" && $op eq "outbox"} {
+    lappend arglist [lindex $form 1]
+  } elseif {[lindex $form 0] eq "limit"} {
     set i [lindex $::oracle_table($op) 2]
     lset arglist $i [expr {min([lindex $arglist $i], [lindex $form 1])}]
   }
@@ -524,8 +529,11 @@ proc oracle_make_message {} {
     partition 50 {0 0 1 1 2 7}
     payload_type 15 {text/plain {a b}}
   }]
-  if {$op eq "publish" && ![dict exists $opts partition]} {
-    lappend opts {*}[oracle_opts {key 60 {c1 c2 c3 c4}}]
+  if {$op eq "publish"} {
+    lappend opts {*}[oracle_opts {source_key 25 {k1 k2 k3 k4 k5}}]
+    if {![dict exists $opts partition]} {
+      lappend opts {*}[oracle_opts {key 60 {c1 c2 c3 c4}}]
+    }
   }
   return [list $op [list [oracle_one {q1 q1 q1 q2 q3}] [oracle_payload] $opts \
     $::O(now)]]
@@ -665,8 +673,8 @@ proc oracle_make_verb {} {
     }
   }
   if {$op eq "outbox" && $verb in {complete retry reject}} {
-    lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 2 3 50}}]
-    if {$verb eq "complete" && [oracle_chance 25]} {
+    lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 1 2 2 3 50}}]
+    if {[oracle_chance 25]} {
       lappend opts rejected [oracle_some_seqs [oracle_ref $claim]]
     }
   }
@@ -762,7 +770,8 @@ proc oracle_make_admin {} {
         [oracle_one {0 1 3 10 10000}] $now]]
     }
     queue {
-      return [list queue [oracle_one {{q1 3} {q1 3} {q2 1} {q2 2} {q4 2}}]]
+      return [list queue [list {*}[oracle_one {
+        {q1 3} {q1 3} {q2 1} {q2 2} {q4 2}}] [oracle_one {NULL NULL 0 1 1}]]]
     }
     raw {
       set i [oracle_random [expr {[llength $::oracle_bad]/2}]]
@@ -832,7 +841,7 @@ proc oracle_note {step} {
 # Histories
 
 proc oracle_setup {} {
-  return {{-3 queue {q1 3}} {-2 queue {q2 1}} {-1 queue {q3 80}}}
+  return {{-3 queue {q1 3 NULL}} {-2 queue {q2 1 0}} {-1 queue {q3 80 NULL}}}
 }
 
 # Run a history that is given; stop at the first difference.  Returns {} or

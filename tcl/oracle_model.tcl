@@ -6,13 +6,13 @@
 #                                                -> rows, as text
 #     model::verb complete qwc:1:1 $token {} {} 1200     -> 1
 #
-# This is SPEC sections 6 to 10 written down from the SPEC: rows are dicts,
-# tables are dicts of rows by key, everything is found by looking at all of
-# it.  No index, no promotion, no trigger, no SQL.  tcl/oracle.tcl runs the
-# same history on this and on claimq, and compares.
+# This is what the manual (ext/README.md) says, not what the code does: rows
+# are dicts, tables are dicts of rows by key, everything is found by looking at
+# all of it.  No index, no promotion, no trigger, no SQL.  tcl/oracle.tcl runs
+# the same history on this and on claimq, and compares.
 #
-# What the SPEC leaves open is decided as the manual and the head comments of
-# ext/*.c say; such places are marked "Open:".
+# What the manual leaves open is decided as the head comments of ext/*.c say;
+# such places are marked "Open:".
 #
 # Values: numbers and texts as they are, NULL for NULL (so no text may be
 # "NULL" or look like a number); payload and result are SQL literals.  A result
@@ -382,14 +382,20 @@ proc model::caps_list {json} {
   return [lsort -unique [split $list ,]]
 }
 
-# A set of capabilities is stored sorted.
-proc model::submit {lane payload opts now} {
-  due_at $opts $now
-  set id [job_by_key $lane [opt $opts source_key]]
+# What claimq_submit() and claimq_requeue() put: a set of capabilities is
+# stored sorted.
+proc model::sorted_caps {opts} {
   if {[dict exists $opts capabilities]} {
     dict set opts capabilities \
       [json_set [caps_list [dict get $opts capabilities]]]
   }
+  return $opts
+}
+
+proc model::submit {lane payload opts now} {
+  due_at $opts $now
+  set id [job_by_key $lane [opt $opts source_key]]
+  set opts [sorted_caps $opts]
   return [expr {$id ne "" ? $id : [new_job $lane $payload $opts $now]}]
 }
 
@@ -666,14 +672,18 @@ proc model::queue_size {queue} {
   return [llength [dict keys $::model::part [list $queue *]]]
 }
 
-proc model::queue {queue n} {
+# degrade: NULL is 1 for a new queue, and leaves one that is there as it is.
+proc model::queue {queue n degrade} {
   set size [queue_size $queue]
   if {$size > 0 && $size != $n} {fail conflict}
   for {set i $size} {$i < $n} {incr i} {
     dict set ::model::part [list $queue $i] [list \
       partition_id [next part] queue_name $queue partition $i last_seq 0 \
-      processed_seq 0 attempts 0 last_error NULL fencing_token 0 \
+      processed_seq 0 attempts 0 last_error NULL fencing_token 0 degrade 1 \
       available_at_ms 0 claim_size NULL {*}[nobody]]
+  }
+  for {set i 0} {$degrade ne "NULL" && $i < $n} {incr i} {
+    set_row part [list $queue $i] degrade $degrade
   }
   return $n
 }
@@ -683,7 +693,16 @@ proc model::key_partition {key n} {
   return [expr {"0x[string range [sha256 $key] 0 15]" % $n}]
 }
 
-proc model::new_message {queue part payload type now} {
+proc model::message_by_key {queue key} {
+  if {$key eq "NULL"} {return ""}
+  dict for {k row} $::model::message {
+    if {[dict get $row queue_name] eq $queue
+        && [dict get $row source_key] eq $key} {return [dict get $row seq]}
+  }
+  return ""
+}
+
+proc model::new_message {queue part source_key payload type now} {
   set key [list $queue $part]
   if {[queue_size $queue] == 0} {fail not_found}
   if {![dict exists $::model::part $key]} {fail bad_argument}
@@ -691,25 +710,35 @@ proc model::new_message {queue part payload type now} {
   set_row part $key last_seq $seq
   dict set ::model::message [list $queue $part $seq] [list \
     queue_name $queue partition $part seq $seq payload $payload \
-    payload_type $type created_at_ms $now]
+    payload_type $type created_at_ms $now source_key $source_key]
   return $seq
 }
 
 proc model::publish {queue payload opts now} {
   set part [opt $opts partition 0]
+  set source_key [opt $opts source_key]
+  if {[dict exists $opts key] && [dict exists $opts partition]} {
+    fail bad_argument
+  }
+  set stored [message_by_key $queue $source_key]
+  if {$stored ne ""} {return $stored}
   if {[dict exists $opts key]} {
-    if {[dict exists $opts partition]} {fail bad_argument}
     if {[queue_size $queue] == 0} {fail not_found}
     set part [key_partition [dict get $opts key] [queue_size $queue]]
   }
-  return [new_message $queue $part $payload \
+  return [new_message $queue $part $source_key $payload \
     [opt $opts payload_type application/json] $now]
 }
 
 proc model::insert_message {queue payload opts now} {
-  new_message $queue [opt $opts partition 0] $payload \
+  new_message $queue [opt $opts partition 0] NULL $payload \
     [opt $opts payload_type application/json] $now
   return {}
+}
+
+namespace eval model {
+  variable messagecols {queue_name partition seq payload payload_type
+    created_at_ms}
 }
 
 proc model::waiting {key} {
@@ -720,7 +749,8 @@ proc model::waiting {key} {
 }
 
 # Open: of partitions that wait equally long the first.
-proc model::outbox {queue owner ttl max inc part now} {
+# limit: of the SELECT.  Unlike max it does not become smaller after failures.
+proc model::outbox {queue owner ttl max inc part now {limit 1000000}} {
   set n [queue_size $queue]
   if {$n == 0} {fail not_found}
   if {$part ne "NULL" && $part >= $n} {fail bad_argument}
@@ -735,24 +765,27 @@ proc model::outbox {queue owner ttl max inc part now} {
     }
   }
   if {$best eq "" || $max == 0} {return {}}
-  return [deliver [lindex $best 1] $owner $ttl $max $inc $now]
+  return [deliver [lindex $best 1] $owner $ttl $max $limit $inc $now]
 }
 
-proc model::deliver {key owner ttl max inc now} {
+proc model::deliver {key owner ttl max limit inc now} {
   lassign $key queue part
   set row [row part $key]
   set out {}
   dict with row {
     set lease [lease qpc $partition_id $fencing_token $queue/$part $owner \
       $inc $now $ttl]
-    set n [expr {min($max, $last_seq-$processed_seq)}]
+    for {set i 0} {$degrade && $i < $attempts && $max > 1} {incr i} {
+      set max [expr {$max/2}]
+    }
+    set n [expr {min($max, $limit, $last_seq-$processed_seq)}]
     set_row part $key {*}$lease claim_size $n \
       fencing_token [add $fencing_token 1] attempts [expr {$attempts+1}]
     for {set i 1} {$i <= $n} {incr i} {
       set m [row message [list $queue $part [expr {$processed_seq+$i}]]]
       lappend out [show [dict merge $m $lease [list attempts $attempts \
         fencing_token [add $fencing_token 1] previous_claim_id $claim_id]] \
-        [concat [dict keys $m] $::model::claimcols]]
+        [concat $::model::messagecols $::model::claimcols]]
     }
   }
   return $out
@@ -763,11 +796,13 @@ proc model::letter_of {key attempts now reason} {
   set m [row message $key]
   new_letter outbox $queue/$part $seq [dict get $m payload] \
     [dict get $m payload_type] [dict get $m created_at_ms] $now $reason \
-    $attempts [list queue $queue part $part]
+    $attempts [list queue $queue part $part \
+    source_key [dict get $m source_key]]
 }
 
 # opts: processed; rejected as a list {seq reason ...}
 proc model::outbox_verb {verb claim token arg opts now} {
+  if {[opt $opts processed 0] < 0} {fail bad_argument}
   set key ""
   dict for {k row} $::model::part {
     if {[dict get $row claim_id] eq $claim} {
@@ -785,17 +820,18 @@ proc model::outbox_verb {verb claim token arg opts now} {
   set size [dict get $row claim_size]
   set attempts [dict get $row attempts]
   set n [opt $opts processed [expr {$verb eq "complete" ? $size : 0}]]
-  set n [expr {max(0, min($n, $size))}]
+  if {$n < 0 || $n > $size} {fail bad_argument}
   set rejected [opt $opts rejected {}]
   foreach {seq reason} $rejected {
     if {$seq <= $cursor || $seq > $cursor+$n} {fail bad_argument}
   }
   foreach {seq reason} [lsort -integer -stride 2 $rejected] {
-    letter_of [list {*}$key $seq] $attempts $now $reason
+    letter_of [list {*}$key $seq] [expr {$attempts-1}] $now $reason
   }
   set end [expr {$verb eq "reject" ? $size : $n}]
   for {set i $n} {$verb eq "reject" && $i < $size} {incr i} {
-    letter_of [list {*}$key [expr {$cursor+$i+1}]] $attempts $now $arg
+    letter_of [list {*}$key [expr {$cursor+$i+1}]] [expr {$attempts-1}] \
+      $now $arg
   }
   set error NULL
   if {$end > 0} {set attempts 0}
@@ -812,7 +848,7 @@ proc model::outbox_verb {verb claim token arg opts now} {
   switch $verb {
     retry {return retry}
     release {return $size}
-    reject {return [expr {$size-$n}]}
+    reject {return [expr {$size-$n+[llength $rejected]/2}]}
     complete {return $n}
   }
 }
@@ -981,11 +1017,15 @@ proc model::requeue {id claim token now} {
         if {[job_by_key $scope [dict get $origin source_key]] ne ""} {
           dict set origin source_key NULL
         }
-        return [new_job $scope $payload $origin $now]
+        return [new_job $scope $payload [sorted_caps $origin] $now]
       }
       outbox {
-        return [new_message [dict get $origin queue] [dict get $origin part] \
-          $payload $payload_type $now]
+        set queue [dict get $origin queue]
+        if {[message_by_key $queue [dict get $origin source_key]] ne ""} {
+          dict set origin source_key NULL
+        }
+        return [new_message $queue [dict get $origin part] \
+          [dict get $origin source_key] $payload $payload_type $now]
       }
     }
   }

@@ -19,7 +19,7 @@
 # One of each minor version: {version package}.  There is no 3.52.  The first
 # one is older than what claimq accepts: test/old.test.
 set SQLITES {
-  3.37.2 7.5.0   3.38.2 7.5.1   3.39.0 7.6.0   3.40.1 8.1.0   3.41.2 8.3.0
+  3.38.2 7.5.1   3.39.0 7.6.0   3.40.1 8.1.0   3.41.2 8.3.0
   3.42.0 8.4.0   3.43.1 8.7.0   3.44.2 9.2.2   3.45.1 9.4.0   3.46.0 10.1.0
   3.47.2 11.7.0  3.48.0 11.8.1  3.49.2 11.10.0 3.50.4 12.4.1  3.51.3 12.8.0
   3.53.4 13.0.3
@@ -36,11 +36,6 @@ set SQLITE_SUFFIX {
   ""    -O1
   debug {-O1 -DSQLITE_DEBUG -DSQLITE_ENABLE_API_ARMOR}
   tsan  {-O1 -g -fsanitize=thread}
-}
-
-# And this, which is newer than 3.37.
-set SQLITE_OLD {#include "sqlite3.c"
-int sqlite3_error_offset(sqlite3 *db){ (void)db; return -1; }
 }
 
 set SQLITE_BUILD [file normalize \
@@ -68,11 +63,7 @@ proc sqlite_fetch {number dir} {
   exec tar -xzf $tgz -C $dir --strip-components=3 package/deps/sqlite3 \
     2>/dev/null
   file delete $tgz
-  if {[package vcompare $number 3.38] < 0} {
-    write_file $dir/all.c $::SQLITE_OLD
-  } else {
-    write_file $dir/all.c "#include \"sqlite3.c\"\n"
-  }
+  write_file $dir/all.c "#include \"sqlite3.c\"\n"
 }
 
 # Compile in the directory of the source.  The command is kept, so that another

@@ -8,7 +8,7 @@
 **
 ** is: owner 0 claims two rows, time passes, owner 1 claims one, and the
 ** first claim tries to renew.  Beside the queue a ghost keeps a book of every
-** claim ever given out, by the words of SPEC section 1; the queue never asks
+** claim ever given out, by the manual's one rule of loss; the queue never asks
 ** it.  After each step queue and ghost must agree.
 */
 

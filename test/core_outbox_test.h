@@ -3,9 +3,9 @@
 ** core_caps.c.
 **
 ** Names are tried byte by byte against lists of what is allowed.  Progress is
-** tried for every verb over all small deliveries, whole ones and such as a
-** corrupted row may claim, against the table of core_outbox.c read another
-** way: by walking along the messages.
+** tried for every verb over all small deliveries, with all gaps between their
+** messages and as a corrupted row may claim them, against the table of
+** core_outbox.c read another way: by walking along the messages.
 */
 
 /* Names of one, two and three characters, the third from a choice. */
@@ -82,62 +82,141 @@ static void cqTestWaits(void){
   }
 }
 
-/* The number of the k-th message of a delivery; all of them is all of them. */
-static i64 cqMessage(const CqDelivery *p, i64 k){
-  i64 i = p->iCursor;
-  if( k>0 && k==p->nMsg ) return p->iLast;
-  for(; k>0 && i<p->iLast; k--) i++;
-  return i;
+/* Half as many for each attempt, one by one. */
+static void cqTestDegrade(void){
+  static const i64 aMax[] = {
+    0, 1, 2, 3, 4, 5, 7, 8, 100, 1000000, CQ_I64_MAX-1, CQ_I64_MAX
+  };
+  static const i64 aAttempt[] = { CQ_I64_MIN, -1, 64, 70, CQ_I64_MAX };
+  int i, j;
+  for(i=0; i<CQ_COUNT(aMax); i++){
+    i64 n = aMax[i];
+    for(j=0; j<=70; j++){
+      cqCheck(claimqDegrade(aMax[i], j)==n, "%lld after %d attempts", aMax[i],
+              j);
+      n = n>1 ? n/2 : n;
+    }
+    for(j=0; j<CQ_COUNT(aAttempt); j++){
+      cqCheck(claimqDegrade(aMax[i], aAttempt[j])
+              ==(aAttempt[j]<0 ? aMax[i] : aMax[i]>0),
+              "%lld after %lld attempts", aMax[i], aAttempt[j]);
+    }
+  }
 }
 
-/* By the table of core_outbox.c.  pN is 0 if processed was not given. */
+/*
+** A delivery, its messages one by one.  The k-th message is cursor+k, unless
+** gaps (bit k-1 of mGap: a gap before message k) move it.
+*/
+#define CQ_NMSG 4
+static void cqMessages(CqDelivery *p, int mGap, i64 aSeq[CQ_NMSG]){
+  i64 iSeq = p->iCursor;
+  int i;
+  for(i=0; i<p->nMsg; i++){
+    iSeq += 1 + (mGap>>i & 1)*10;
+    aSeq[i] = iSeq;
+  }
+  p->iLast = iSeq;
+}
+
+/* What may be given as processed, by walking along the messages. */
+static void cqTestProcessed(void){
+  static const i64 aN[] = { CQ_I64_MIN, -1, 0, 1, 2, 3, 4, 5, CQ_I64_MAX };
+  CqDelivery d;
+  int iVerb, i;
+  memset(&d, 0, sizeof(d));
+  for(d.nMsg=0; d.nMsg<=CQ_NMSG; d.nMsg++) for(iVerb=0; iVerb<4; iVerb++){
+    cqCheck(claimqProcessed(&d, iVerb, 0)
+            ==(iVerb==CQ_PROGRESS_COMPLETE ? d.nMsg : 0),
+            "verb %d of %lld, processed not given", iVerb, d.nMsg);
+    for(i=0; i<CQ_COUNT(aN); i++){
+      i64 k, nWant = -1;
+      for(k=0; k<=d.nMsg; k++) if( k==aN[i] ) nWant = k;
+      if( iVerb==CQ_PROGRESS_RELEASE ) nWant = 0;
+      cqCheck(claimqProcessed(&d, iVerb, &aN[i])==nWant,
+              "verb %d of %lld, processed %lld", iVerb, d.nMsg, aN[i]);
+    }
+  }
+}
+
+/* The last that is done: among the messages as they were delivered. */
+static void cqTestDoneSeq(void){
+  CqDelivery d;
+  i64 aSeq[CQ_NMSG], n;
+  int mGap;
+  memset(&d, 0, sizeof(d));
+  for(d.iCursor=0; d.iCursor<3; d.iCursor++){
+    for(d.nMsg=0; d.nMsg<=CQ_NMSG; d.nMsg++){
+      for(mGap=0; mGap<1<<d.nMsg; mGap++){
+        cqMessages(&d, mGap, aSeq);
+        for(n=0; n<=d.nMsg; n++){
+          i64 iWant = n==0 ? d.iCursor : aSeq[n-1];
+          if( mGap && n>0 && n<d.nMsg ) iWant = -1;
+          cqCheck(claimqDoneSeq(&d, n)==iWant,
+                  "%lld of %lld from %lld, gaps %d", n, d.nMsg, d.iCursor,
+                  mGap);
+        }
+      }
+    }
+  }
+}
+
+/* What a corrupted row may say: the number stays between cursor and last. */
+static void cqTestDoneBad(void){
+  static const i64 aCursor[] = { 0, 4, CQ_I64_MAX-3, CQ_I64_MAX };
+  CqDelivery d;
+  i64 n, nOdd;
+  int i;
+  memset(&d, 0, sizeof(d));
+  for(i=0; i<CQ_COUNT(aCursor); i++) for(d.nMsg=0; d.nMsg<=4; d.nMsg++){
+    for(nOdd=0; nOdd<=6; nOdd++) for(n=0; n<=d.nMsg; n++){
+      i64 iDone;
+      d.iCursor = aCursor[i];
+      d.iLast = claimqAddSat(d.iCursor, nOdd);
+      iDone = claimqDoneSeq(&d, n);
+      cqCheck(iDone==-1 || (iDone>=d.iCursor && iDone<=d.iLast),
+              "%lld of %lld from %lld to %lld: %lld", n, d.nMsg, d.iCursor,
+              d.iLast, iDone);
+    }
+  }
+}
+
+/* By the table of core_outbox.c. */
 static void cqNaiveProgress(
-  const CqDelivery *p, int eVerb, const i64 *pN, CqProgress *pOut
+  const CqDelivery *p, int eVerb, i64 n, i64 iDone, CqProgress *pOut
 ){
-  i64 n = pN && *pN>0 ? *pN : 0;
-  int bBack;                      /* Given back: nothing was done */
-  if( pN==0 && eVerb==CQ_PROGRESS_COMPLETE ) n = p->nMsg;
-  if( eVerb==CQ_PROGRESS_RELEASE ) n = 0;
-  while( n>p->nMsg ) n = n>p->nMsg+9 ? p->nMsg+9 : n-1;
-  bBack = n==0
+  int bBack = n==0         /* Given back: nothing was done */
        && (eVerb==CQ_PROGRESS_RELEASE || eVerb==CQ_PROGRESS_COMPLETE);
   pOut->nDone = n;
-  pOut->iDone = cqMessage(p, n);
-  pOut->iCursor = eVerb==CQ_PROGRESS_REJECT ? p->iLast : pOut->iDone;
+  pOut->iDone = iDone;
+  pOut->iCursor = eVerb==CQ_PROGRESS_REJECT ? p->iLast : iDone;
   pOut->nAttempt = pOut->iCursor!=p->iCursor ? 0
                  : bBack && p->nAttempt>0 ? p->nAttempt-1 : p->nAttempt;
   pOut->eError = eVerb==CQ_PROGRESS_RETRY ? CQ_ERROR_REASON
                : bBack ? CQ_ERROR_KEEP : CQ_ERROR_CLEAR;
 }
 
-static void cqTestProgressOne(const CqDelivery *p, int eVerb, const i64 *pN){
-  CqProgress a, b;
-  claimqProgress(p, eVerb, pN, &a);
-  cqNaiveProgress(p, eVerb, pN, &b);
-  cqCheck(a.nDone==b.nDone && a.iDone==b.iDone && a.iCursor==b.iCursor
-       && a.nAttempt==b.nAttempt && a.eError==b.eError
-       && a.iCursor>=p->iCursor && a.iCursor<=p->iLast,
-      "progress: verb %d, processed %lld, cursor %lld, %lld to %lld, "
-      "attempt %lld", eVerb, pN ? *pN : -99, p->iCursor, p->nMsg, p->iLast,
-      p->nAttempt);
-}
-
-/* nOdd: so much further on, or nearer, than the messages need is the last. */
+/* Every verb, all small deliveries with all gaps, every number processed. */
 static void cqTestProgress(void){
-  static const i64 aCursor[] = { 0, 4, CQ_I64_MAX-3, CQ_I64_MAX };
-  static const i64 aN[] = {
-    -1, 0, 1, 2, 3, 4, 5, CQ_I64_MAX, CQ_I64_MIN
-  };
   CqDelivery d;
-  int i, iN, iVerb, nOdd;
-  for(i=0; i<CQ_COUNT(aCursor); i++) for(d.nMsg=0; d.nMsg<=4; d.nMsg++){
-    for(nOdd=-2; nOdd<=2; nOdd++) for(d.nAttempt=0; d.nAttempt<3; d.nAttempt++){
-      d.iCursor = aCursor[i];
-      if( nOdd<0 && d.nMsg+nOdd<0 ) continue;
-      d.iLast = claimqAddSat(d.iCursor, d.nMsg+nOdd);
+  CqProgress a, b;
+  i64 aSeq[CQ_NMSG], n;
+  int iVerb, mGap;
+  for(d.nMsg=0; d.nMsg<=CQ_NMSG; d.nMsg++) for(mGap=0; mGap<1<<d.nMsg; mGap++){
+    for(d.nAttempt=-1; d.nAttempt<3; d.nAttempt++) for(n=0; n<=d.nMsg; n++){
+      d.iCursor = 4;
+      cqMessages(&d, mGap, aSeq);
       for(iVerb=0; iVerb<4; iVerb++){
-        cqTestProgressOne(&d, iVerb, 0);
-        for(iN=0; iN<CQ_COUNT(aN); iN++) cqTestProgressOne(&d, iVerb, &aN[iN]);
+        i64 iDone;
+        if( iVerb==CQ_PROGRESS_RELEASE && n>0 ) continue;
+        iDone = n==0 ? d.iCursor : aSeq[n-1];
+        claimqProgress(&d, iVerb, n, iDone, &a);
+        cqNaiveProgress(&d, iVerb, n, iDone, &b);
+        cqCheck(a.nDone==b.nDone && a.iDone==b.iDone && a.iCursor==b.iCursor
+             && a.nAttempt==b.nAttempt && a.eError==b.eError
+             && a.iCursor>=d.iCursor && a.iCursor<=d.iLast,
+            "progress: verb %d, processed %lld of %lld, gaps %d, attempt %lld",
+            iVerb, n, d.nMsg, mGap, d.nAttempt);
       }
     }
   }

@@ -75,6 +75,21 @@ static int cqCaseLetters(const CqCase *p, int *aiTerm, char *z){
   return bAvoid;
 }
 
+/* Argument iBad is the first that is missing. */
+static int cqNaiveMissing(const CqCase *p, int iBad, int *piBad){
+  int i, bResult = 0;
+  for(i=iBad; i<3; i++){
+    *piBad = i;
+    if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0)
+     && (p->shape.mRead>>i & 1)==0 ) return CQ_PLAN_MISSING;
+  }
+  *piBad = iBad;
+  for(i=0; i<p->nTerm; i++){
+    if( !cqCaseLimit(p, i) && cqCaseArg(p, i)<0 ) bResult = 1;
+  }
+  return bResult ? CQ_PLAN_RETRY : CQ_PLAN_HIDDEN;
+}
+
 static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   int i, e, bRetry = 0;
   for(i=0; i<p->nTerm; i++){
@@ -83,7 +98,7 @@ static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   for(i=0; i<3; i++){
     *piBad = i;
     if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0) ){
-      return CQ_PLAN_MISSING;
+      return cqNaiveMissing(p, i, piBad);
     }
     bRetry |= cqCaseNames(p, p->nTerm, i, 0)!=cqCaseNames(p, p->nTerm, i, 1);
   }
@@ -92,6 +107,9 @@ static int cqNaivePlan(const CqCase *p, int *aiTerm, char *z, int *piBad){
   for(i=0; i<p->nTerm; i++){
     if( cqCaseLimit(p, i) && (p->bOrder || !p->aTerm[i].bUsable) ){
       return CQ_PLAN_LIMIT;
+    }
+    if( p->aTerm[i].eOp==CQ_OP_OFFSET && p->aTerm[i].bConst ){
+      return CQ_PLAN_OFFSET;
     }
   }
   return CQ_PLAN_OK;
@@ -105,7 +123,8 @@ static int cqCaseOk(const CqCase *p){
   int e = cqNaivePlan(p, aiTerm, z, &iBad);
   if( claimqPlan(&p->shape, p->aTerm, p->nTerm, p->bOrder, &plan)!=e ) return 0;
   if( e!=CQ_PLAN_OK && e!=CQ_PLAN_AVOID ){
-    return e==CQ_PLAN_RETRY || e==CQ_PLAN_LIMIT || plan.iBad==iBad;
+    return e==CQ_PLAN_RETRY || e==CQ_PLAN_LIMIT || e==CQ_PLAN_OFFSET
+        || plan.iBad==iBad;
   }
   if( strcmp(plan.zPlan, z)!=0 || plan.nTerm!=(int)strlen(z) ) return 0;
   for(i=0; i<plan.nTerm; i++){
@@ -143,9 +162,10 @@ static void cqTestPlanLists(int nTerm, int nStep){
   for(i=0; i<nAll; i+=nStep){
     long iRest = i;
     for(j=0; j<nTerm; j++, iRest/=96) c.aTerm[j] = cqCaseTerm((int)(iRest%96));
-    for(k=0; k<16; k++){
+    for(k=0; k<128; k++){
       c.shape.mRequired = (u32)(k & 7);
-      c.bOrder = k>>3;
+      c.bOrder = k>>3 & 1;
+      c.shape.mRead = (u32)(k>>4);
       if( !cqCaseOk(&c) ) bOk = 0;
     }
     if( !bOk ) break;
@@ -153,7 +173,31 @@ static void cqTestPlanLists(int nTerm, int nStep){
   cqCheck(bOk, "plan of %d terms, list %ld", nTerm, i);
 }
 
+/* The number that follows the letters. */
+static void cqTestPlanPrep(void){
+  cqCheck(claimqPlanPrep("0", 0)==0, "plan number 0");
+  cqCheck(claimqPlanPrep("ab17", 2)==17, "plan number 17");
+  cqCheck(claimqPlanPrep("baL9", 3)==9, "plan number 9");
+  cqCheck(claimqPlanPrep("a!9223372036854775807", 2)==CQ_I64_MAX,
+          "plan number 2^63-1");
+}
+
+/* Plans that are refused, and what is none of ours. */
+static void cqTestPlanBad(void){
+  static const struct { const char *z; int bBad; } aCase[] = {
+    {"!1", 1}, {"ab!17", 1}, {"a!b9", 1}, {"!!0", 1}, {"lL!0123456789", 1},
+    {"ab17", 0}, {"", 0}, {"17", 0}, {"!", 0}, {"ab!", 0}, {"M!1", 0},
+    {"!1a", 0}, {"!1!", 0}, {"ab1!", 0}, {"! 1", 0}
+  };
+  size_t i;
+  for(i=0; i<sizeof(aCase)/sizeof(aCase[0]); i++){
+    cqCheck(claimqPlanBad(aCase[i].z)==aCase[i].bBad, "plan %s", aCase[i].z);
+  }
+}
+
 static void cqTestPlan(void){
+  cqTestPlanPrep();
+  cqTestPlanBad();
   cqTestPlanLists(0, 1);
   cqTestPlanLists(1, 1);
   cqTestPlanLists(2, 1);

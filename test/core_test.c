@@ -28,7 +28,6 @@
 #include <stdlib.h>
 
 #define CQ_SHOW_MAX 100           /* Failures beyond this are only counted */
-#define CQ_I64_MIN (-CQ_I64_MAX-1)
 #define CQ_COUNT(a) ((int)(sizeof(a)/sizeof((a)[0])))
 
 static long nPass = 0;
@@ -572,7 +571,7 @@ static void cqTestMergeKey(void){
   static const struct { const char *z; int n; int bOk; } a[] = {
     { "never", 5, 1 },      { "payload_default", 15, 1 }, { "group:a", 7, 1 },
     { "group: ", 7, 1 },    { "group:\0", 7, 1 },         { "group::", 7, 1 },
-    { "group:never", 11, 1 }, { "group:", 6, 0 },         { "group", 5, 0 },
+    { "group:never", 11, 1 }, { "group:", 6, 1 },         { "group", 5, 0 },
     { "Group:a", 7, 0 },    { "", 0, 0 },                 { "never ", 6, 0 },
     { "never\0", 6, 0 },    { "neve", 4, 0 },             { "grou", 4, 0 },
     { "groupXa", 7, 0 },    { "payload_default:a", 17, 0 },
@@ -584,6 +583,87 @@ static void cqTestMergeKey(void){
     cqTightFree(x);
   }
   cqCheck(!claimqMergeKeyOk(cqSlice(0, 0)), "no merge key");
+}
+
+/*
+** When is a batch a candidate?  Every case of a short time line.
+*/
+static void cqTestBatchWhy(void){
+  CqCand c;
+  i64 iNow;
+  memset(&c, 0, sizeof(c));
+  for(iNow=0; iNow<4; iNow++)
+  for(c.iAvailable=0; c.iAvailable<4; c.iAvailable++)
+  for(c.iExpires=0; c.iExpires<4; c.iExpires++)
+  for(c.bClaimed=0; c.bClaimed<2; c.bClaimed++){
+    int bHeld = c.bClaimed && c.iExpires>iNow;
+    int eWant = bHeld ? CQ_WHY_HELD
+              : c.iAvailable>iNow ? CQ_WHY_DELAYED : CQ_WHY_CLAIMABLE;
+    cqCheck(claimqBatchWhy(&c, iNow)==eWant, "batch at %lld", iNow);
+  }
+}
+
+/*
+** Texts of few letters, so that many are equal and some begin as others do,
+** in three orders.  Sorted they are in order, and the same.
+*/
+static void cqTestTextSort(void){
+  static const char zLetters[] = "abcabacabbcabcaabbccab";
+  CqText a[200], b[200];
+  int n, eOrder, i, j;
+  for(n=0; n<=CQ_COUNT(a); n++) for(eOrder=0; eOrder<3; eOrder++){
+    int bOrder = 1, bSame = 1;
+    for(i=0; i<n; i++){
+      int k = eOrder==0 ? i : eOrder==1 ? n-i : (i*7919)%n;
+      a[i] = cqSlice(&zLetters[k%19], k%3);
+      if( k%17==0 ) a[i].z = 0, a[i].n = 0;
+    }
+    memcpy(b, a, sizeof(a));
+    claimqTextSort(a, n);
+    for(i=1; i<n; i++) bOrder &= claimqTextCompare(a[i-1], a[i])<=0;
+    for(i=0; i<n; i++){
+      int nA = 0, nB = 0;
+      for(j=0; j<n; j++){
+        nA += claimqTextEq(a[j], b[i]);
+        nB += claimqTextEq(b[j], b[i]);
+      }
+      bSame &= nA==nB;
+    }
+    cqCheck(bOrder && bSame, "%d texts, order %d", n, eOrder);
+  }
+}
+
+/*
+** Option batch_ids: which lists name a, b and c?
+*/
+static void cqTestBatchIds(void){
+  static const struct { const char *z; int nWant; int bNamed; } aCase[] = {
+    { "[\"a\",\"b\",\"c\"]", 3, 1 },   { "[\"c\",\"a\",\"b\"]", 3, 1 },
+    { " [ \"\\u0061\" , \"b\",\"c\" ] ", 3, 1 },
+    { "[\"a\",\"b\"]", 2, 0 },         { "[\"a\",\"b\",\"b\"]", 3, 0 },
+    { "[\"a\",\"b\",\"d\"]", 3, 0 },   { "[\"a\",\"b\",\"c\",\"c\"]", 4, 0 },
+    { "[\"a\",\"b\",\"\"]", 3, 0 },    { "[]", 0, 0 },
+    { "[\"a\",\"b\",1]", -1, 0 },      { "[\"a\",[\"b\"],\"c\"]", -1, 0 },
+    { "{\"a\":\"b\"}", -1, 0 },        { "\"a\"", -1, 0 },
+    { "", -1, 0 }, { "[", -1, 0 }, { "[\"a\"", -1, 0 }, { "[\"a\"]]", -1, 0 },
+    { "[\"\\ud800\",\"b\",\"c\"]", -1, 0 },
+  };
+  int i;
+  for(i=0; i<CQ_COUNT(aCase); i++){
+    CqText json = cqTight(aCase[i].z, (int)strlen(aCase[i].z));
+    CqText aHeld[3], aItem[4];
+    char zText[64];
+    int n = claimqBatchIdsCount(json);
+    aHeld[0] = cqStr("b");
+    aHeld[1] = cqStr("c");
+    aHeld[2] = cqStr("a");
+    cqCheck(n==aCase[i].nWant, "batch_ids %s: %d", aCase[i].z, n);
+    if( n>=0 ){
+      cqCheck(claimqBatchIdsNamed(json, aHeld, 3, aItem, zText)
+              ==aCase[i].bNamed, "batch_ids %s", aCase[i].z);
+    }
+    cqTightFree(json);
+  }
 }
 
 /*
@@ -640,7 +720,7 @@ static int cqSelected(const CqAsk *pAsk, const CqCand *a, int n){
   return nTaken;
 }
 
-/* What SPEC section 6 says of every claim, on its own words. */
+/* What the manual (Sessions) says of every claim, in words of its own. */
 static const char *cqBroken(const CqAsk *pAsk, const CqCand *a, int n, int k){
   int i;
   if( k>pAsk->nMax ) return "more than the maximum";
@@ -826,7 +906,12 @@ static void cqTestCapable(void){
   for(i=0; i<64; i++) for(j=0; j<64; j++) for(k=0; k<4; k++){
     CqText need = cqCapsList(i, k&1, z1);
     CqText have = cqCapsList(j, k>>1, z2);
-    cqCheck(claimqCapable(need, have)==((i&~j)==0), "%.*s in %.*s",
+    CqText aItem[16];
+    char zText[200];
+    int n = claimqCapsCheck(have);
+    cqCheck(n>=0 && n<=16 && claimqCapsCheck(need)>=0, "lists");
+    n = claimqCapsSplit(have, aItem, zText);
+    cqCheck(claimqCapsMeet(need, aItem, n)==((i&~j)==0), "%.*s in %.*s",
             need.n, need.z, have.n, have.z);
   }
 }
@@ -865,6 +950,30 @@ static void cqTestBackoff(void){
           "backoff, largest factor");
 }
 
+/*
+** Every state of a job around now, against the rules one by one.
+*/
+static void cqTestJobWhy(void){
+  int i;
+  for(i=0; i<2*2*3*3*3; i++){
+    CqJobState job;
+    int eWant, eGot;
+    job.bActive = i%2;
+    job.bAuto = i/2%2;
+    job.iAvailable = 999 + i/4%3;
+    job.iExpires = 999 + i/12%3;
+    job.nReclaim = 4 + i/36%3;
+    job.nMaxReclaim = 5;
+    if( job.bActive && job.iExpires>1000 ) eWant = CQ_WHY_HELD;
+    else if( job.iAvailable>1000 ) eWant = CQ_WHY_DELAYED;
+    else if( !job.bActive ) eWant = CQ_WHY_CLAIMABLE;
+    else if( !job.bAuto ) eWant = CQ_WHY_GRANT;
+    else eWant = job.nReclaim<5 ? CQ_WHY_CLAIMABLE : CQ_WHY_RECLAIMS;
+    eGot = claimqJobWhy(&job, 1000);
+    cqCheck(eGot==eWant, "why of job state %d: %d, not %d", i, eGot, eWant);
+  }
+}
+
 /**************************************************************************
 ** Known answers: tab-separated files, a heading, JSON texts or null in cells
 */
@@ -878,11 +987,14 @@ struct CqTsv {
   char *azHead[CQ_NCELL], *azCell[CQ_NCELL];
 };
 
-/* Read a line and cut it at the tabs.  The number of cells, 0 at the end. */
+/* Read a line and cut it at the tabs.  The number of cells, 0 at the end.  A
+** line that begins with # is a comment. */
 static int cqTsvLine(CqTsv *p, char *zBuf, int nBuf, char **azOut){
   int n = 0;
   char *z = zBuf;
-  if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  do{
+    if( fgets(zBuf, nBuf, p->pFile)==0 ) return 0;
+  }while( zBuf[0]=='#' );
   z[strcspn(z, "\r\n")] = 0;
   while( z ){
     if( n==CQ_NCELL ) cqFatal("too many columns", p->zFile);
@@ -1080,6 +1192,9 @@ static void cqTestSelection(const char *zDir){
 
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
+#include "core_cron_test.h"
+#include "core_limit_test.h"
+#include "core_wait_test.h"
 
 /**************************************************************************
 ** The whole
@@ -1087,7 +1202,7 @@ static void cqTestSelection(const char *zDir){
 typedef struct CqPart CqPart;     /* The tests of one file */
 struct CqPart {
   const char *zName;
-  void (*axTest[12])(void);
+  void (*axTest[16])(void);
 };
 static const CqPart aPart[] = {
   { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
@@ -1098,15 +1213,26 @@ static const CqPart aPart[] = {
   { "core_json", { cqTestJsonValid, cqTestJsonInvalid, cqTestJsonDepth,
       cqTestJsonSkip, cqTestJsonText, cqTestJsonInt, cqTestJsonCut,
       cqTestJsonBytes, cqTestJsonFuzz, cqTestJsonNoise, cqTestJsonPoints } },
-  { "core_session", { cqTestWords, cqTestMergeKey, cqTestSelectAll,
-      cqTestSelectMerge } },
+  { "core_session", { cqTestWords, cqTestMergeKey, cqTestBatchWhy,
+      cqTestTextSort, cqTestBatchIds, cqTestSelectAll, cqTestSelectMerge } },
   { "core_lease", { cqTestLive, cqTestVerdict, cqTestHistories } },
   { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
-      cqTestBackoff } },
+      cqTestJobWhy, cqTestBackoff } },
   { "core_caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
   { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
-      cqTestWaits, cqTestProgress } },
+      cqTestWaits, cqTestDegrade, cqTestProcessed, cqTestDoneSeq,
+      cqTestDoneBad, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
+  { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
+      cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
+      cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
+  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+      cqTestLimitExample, cqTestLimitEdges } },
+  { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
+      cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
+      cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,
+      cqTestNightCrowd, cqTestNightDue, cqTestNightSoon, cqTestNightBusy,
+      cqTestPaceEnds } },
 };
 
 static void cqRunPart(const CqPart *p){
@@ -1126,6 +1252,7 @@ int main(int argc, char **argv){
   }
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
+  cqTestCronVectors(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);
   printf("%ld passed, %ld failed\n", nPass, nFail);
   return nFail>0;

@@ -44,14 +44,16 @@
 **   cq_api_load DB FILE     the same, but by hand and with our copy of
 **                           sqlite3_api_routines.  FILE keeps using it until
 **                           it is loaded again in another way
-**   cq_api_version N        to what cq_api_load loads we are SQLite N (3040001)
+**   cq_api_version N        to what cq_api_load loads we are SQLite N
+**                           (3040001); -1: one without a list of its routines
 **   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
 **   cq_lookaside_off DB     small allocations, too, come from the allocator;
 **                           right after opening
 **   cq_ids DB SQL LIST      SQL with the list of integers bound to ?1, as
 **                           claimq_ids() takes it -> the integers it gives
 **   cq_autocommit DB        1 or 0
-**   cq_busy_stmts DB        statements that were begun and not reset
+**   cq_busy_stmts DB ?GLOB? statements that were begun and not reset, whose
+**                           text is like GLOB
 **   cq_column_count DB SQL  columns of a statement, without running it
 **   cq_limit DB N           sqlite3_limit() of the length of values -> before
 **   cq_leak_stmt DB         forget a statement (to test the harness itself)
@@ -886,7 +888,7 @@ CQT_CMD(cqtApiLoadCmd){
   pLib = dlopen(Tcl_GetString(objv[2]), RTLD_NOW|RTLD_LOCAL);
   u.p = pLib ? dlsym(pLib, "sqlite3_claimq_init") : 0;
   if( u.p==0 ) return cqtError(interp, dlerror());
-  rc = u.x(db, &zErr, &cqtApiCopy);
+  rc = u.x(db, &zErr, cqtApiVersion<0 ? 0 : &cqtApiCopy);
   return cqtLoaded(interp, rc, zErr);
 }
 
@@ -982,13 +984,14 @@ CQT_CMD(cqtBusyStmtsCmd){
   sqlite3_stmt *pStmt = 0;
   int n = 0;
   (void)cd;
-  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+  if( cqtArgs(interp, objc, objv, 1, 2, "DB ?GLOB?")
    || cqtDb(interp, objv[1], &db)
   ){
     return TCL_ERROR;
   }
   while( (pStmt = sqlite3_next_stmt(db, pStmt))!=0 ){
-    n += sqlite3_stmt_busy(pStmt)!=0;
+    n += sqlite3_stmt_busy(pStmt) && (objc<3
+      || Tcl_StringMatch(sqlite3_sql(pStmt), Tcl_GetString(objv[2])));
   }
   return cqtResult(interp, n);
 }

@@ -9,46 +9,60 @@
 SELECT claimq_init() AS schema_version;
 
 .print
-.print A chat session gets three messages.  The first two may be handled
-.print together (slot_policy join), the third wants its own turn.
-.print "   SELECT claimq_enqueue('chat-1', 'hello', 'slot_policy', 'join');"
-SELECT claimq_enqueue('chat-1', 'hello',      'slot_policy', 'join',
-                      'now_ms', 1000) IS NOT NULL AS stored
+.print Three jobs for a lane: one is urgent, and one is for later.
+.print "   SELECT claimq_submit('mail', 'Your code is 4711', 'priority', 10);"
+SELECT claimq_submit('mail', 'Welcome, Ann!', 'now_ms', 1000) AS job_id
 UNION ALL
-SELECT claimq_enqueue('chat-1', 'anyone in?', 'slot_policy', 'join',
-                      'now_ms', 1001) IS NOT NULL
+SELECT claimq_submit('mail', 'Your code is 4711', 'priority', 10,
+                     'now_ms', 1001)
 UNION ALL
-SELECT claimq_enqueue('chat-1', 'good bye',   'now_ms', 1002) IS NOT NULL;
+SELECT claimq_submit('mail', 'Still with us, Ann?', 'delay_ms', 60000,
+                     'now_ms', 1002);
 
 .print
-.print Worker A claims.  It gets the joined group under one claim, for 30 s.
-.print "   SELECT payload, claim_id, ... FROM claimq('chat-1', 'worker-a', 30000);"
+.print Worker A claims one job.  It is A's for 30 seconds, and the urgent one
+.print comes first.
+.print "   SELECT * FROM claimq_lane('mail', 'worker-a', 30000);"
 CREATE TEMP TABLE a AS
-  SELECT * FROM claimq('chat-1', 'worker-a', 30000) WHERE now_ms=2000;
-SELECT payload, claim_id, fencing_token, expires_at_ms,
+  SELECT * FROM claimq_lane('mail', 'worker-a', 30000) WHERE now_ms=2000;
+SELECT payload, claim_id, expires_at_ms,
        substr(lease_token,1,12)||'...' AS lease_token FROM a;
 
 .print
-.print Worker B comes along.  What A holds is invisible to it; it gets the rest.
-SELECT payload, claim_id FROM claimq('chat-1', 'worker-b', 30000)
- WHERE now_ms=2500;
-.print ... and now there is nothing left to claim (no rows, and no write lock).
-SELECT payload FROM claimq('chat-1', 'worker-c') WHERE now_ms=2600;
+.print Worker B gets the next one, fails, and has it tried again later.
+.print "   SELECT claimq_retry(:claim_id, :lease_token, 'no route to host');"
+CREATE TEMP TABLE b AS
+  SELECT * FROM claimq_lane('mail', 'worker-b', 30000) WHERE now_ms=2500;
+SELECT payload, claim_id,
+       claimq_retry(claim_id, lease_token, 'no route to host',
+                    'now_ms', 2600) AS answer FROM b;
 
 .print
-.print Worker A hangs.  Its 30 seconds pass, and worker B takes its work over.
-SELECT payload, claim_id, previous_claim_id, attempts
-  FROM claimq('chat-1', 'worker-b', 30000) WHERE now_ms=40000;
+.print For worker C there is nothing: A holds the code, the welcome waits for its
+.print retry, the question for its time.  To find that out took no write lock.
+SELECT payload FROM claimq_lane('mail', 'worker-c') WHERE now_ms=2700;
+.print Everything is plain SQL to look at:
+SELECT job_id, state, owner_id, available_at_ms, expires_at_ms, last_error
+  FROM claimq_job;
+
+.print
+.print Worker A hangs.  Its 30 seconds pass, and C takes the job over.
+CREATE TEMP TABLE c AS
+  SELECT * FROM claimq_lane('mail', 'worker-c', 30000) WHERE now_ms=40000;
+SELECT payload, claim_id, previous_claim_id, attempt_index FROM c;
 
 .print
 .print Worker A wakes up and wants to finish.  It is told that it lost:
-SELECT claimq_complete(claim_id, lease_token, 'now_ms', 41000) FROM a LIMIT 1;
+SELECT claimq_complete(claim_id, lease_token, 'now_ms', 41000) FROM a;
 .print (That error is the point: a stale worker can change nothing, ever.)
 
 .print
-.print Worker B, who holds the newer claim, completes.  2 rows are done:
-SELECT claimq_complete(claim_id, lease_token) AS completed
-  FROM claimq_batch WHERE owner_id='worker-b' AND claim_size=2 LIMIT 1;
+.print Worker C, who holds the newer claim, completes:
+SELECT claimq_complete(claim_id, lease_token, 'now_ms', 42000) AS completed
+  FROM c;
+
 .print
-.print What is still stored is a plain table, for plain SQL:
-SELECT payload, owner_id, claim_id, attempts FROM claimq_batch;
+.print Who did what, and one event for each job that is over:
+SELECT job_id, attempt_index, owner_id, outcome, error FROM claimq_attempt;
+SELECT event_id, job_id, lane_id, outcome FROM claimq_event;
+.print Read on in README.md, and in ext/README.md, the manual.

@@ -15,11 +15,14 @@
 **      uses the term, at a forbidding price: AVOID.  If that is the only plan
 **      (the term was no join), xFilter refuses.
 **   *  LIMIT is honoured when nothing else stands between the table and the
-**      caller; if SQLite must sort first, rows would be cut off: LIMIT.
+**      caller; if SQLite must sort first, rows would be cut off: LIMIT.  So
+**      would an OFFSET that is not 0 (if it is a literal: OFFSET; else xFilter
+**      looks).
 **
 ** The plan travels from xBestIndex to xFilter in idxStr, one letter for each
 ** argv[]: 'a'+i for argument i, 'L' for LIMIT, 'O' for OFFSET, '!' for a term
-** that makes xFilter refuse.
+** that makes xFilter refuse.  The number of the prepare follows (see replay.c):
+** "ab17" is claimq(session, owner), prepared as the 17th statement.
 **
 ** Pure: nothing of SQLite is included here.
 */
@@ -84,11 +87,32 @@ static int cqPlanLimit(
   int i;
   for(i=0; i<nTerm; i++){
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ){
+      int bOffset = aTerm[i].eOp==CQ_OP_OFFSET;
       if( bOrder || !aTerm[i].bUsable ) return CQ_PLAN_LIMIT;
-      cqPlanUse(pPlan, i, aTerm[i].eOp==CQ_OP_LIMIT ? 'L' : 'O');
+      if( bOffset && aTerm[i].bConst ) return CQ_PLAN_OFFSET;
+      cqPlanUse(pPlan, i, bOffset ? 'O' : 'L');
     }
   }
   return CQ_PLAN_OK;
+}
+
+/*
+** Required arguments are not there, although the statement may name them.
+** SQLite also asks how one part of an OR could be used, until 3.50 without what
+** stands outside of the OR: a condition on result columns may be such a part.
+** If nothing at all is shown, it may also be that the arguments are in the OR,
+** or that this is a RIGHT JOIN in SQLite 3.40.
+*/
+static int cqPlanMissing(
+  const CqShape *pShape, u32 mMissing, int bResult, CqPlan *pPlan
+){
+  u32 mNowhere = mMissing & ~pShape->mRead;
+  int i;
+  if( mNowhere==0 && bResult ) return CQ_PLAN_RETRY;
+  if( mNowhere ) mMissing = mNowhere;
+  for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
+  pPlan->iBad = i;
+  return mNowhere ? CQ_PLAN_MISSING : CQ_PLAN_HIDDEN;
 }
 
 CQ_PRIV int claimqPlan(
@@ -96,22 +120,19 @@ CQ_PRIV int claimqPlan(
   CqPlan *pPlan
 ){
   u32 mSeen = 0, mUsed = 0, mMissing;
-  int i, bAvoid = 0, e = CQ_PLAN_OK;
+  int i, bAvoid = 0, bResult = 0, e = CQ_PLAN_OK;
   memset(pPlan, 0, sizeof(*pPlan));
   for(i=0; i<nTerm && e==CQ_PLAN_OK; i++){
     int iArg;
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ) continue;
     iArg = cqPlanArg(pShape, aTerm[i].iCol);
+    if( iArg<0 ) bResult = 1;
     e = iArg<0 ? cqPlanResult(&aTerm[i], i, &bAvoid, pPlan)
                : cqPlanArgument(&aTerm[i], i, iArg, &mSeen, &mUsed, pPlan);
   }
   if( e ) return e;
   mMissing = pShape->mRequired & ~mSeen;
-  if( mMissing ){
-    for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
-    pPlan->iBad = i;
-    return CQ_PLAN_MISSING;
-  }
+  if( mMissing ) return cqPlanMissing(pShape, mMissing, bResult, pPlan);
   if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
   if( bAvoid ) return CQ_PLAN_AVOID;
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);
@@ -122,4 +143,17 @@ CQ_PRIV int claimqPlanArgv(const char *zPlan, int i){
   if( zPlan[i]=='O' ) return CQ_PLAN_ARGV_OFFSET;
   if( zPlan[i]=='!' ) return CQ_PLAN_ARGV_AVOID;
   return zPlan[i]-'a';
+}
+
+CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal){
+  const char *z = &zPlan[nVal];
+  i64 n = 0;
+  while( *z ) n = n*10 + (*z++ - '0');
+  return n;
+}
+
+CQ_PRIV int claimqPlanBad(const char *zPlan){
+  size_t n = strspn(zPlan, "abcdefghijklmnopqrstuvwxyzLO!");
+  size_t nDigit = strspn(&zPlan[n], "0123456789");
+  return memchr(zPlan, '!', n)!=0 && nDigit>0 && zPlan[n+nDigit]==0;
 }

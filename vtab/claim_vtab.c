@@ -10,18 +10,17 @@
 **               with equal arguments it replays
 **   xColumn     copies from the buffered rows
 **
-** No plan may claim twice.  SQLite runs xFilter as often as it likes (once for
-** each row of an outer table, say), so a cursor keeps an answer for each list
-** of arguments it claimed for, and replays it when they come again.  A
-** correlated subquery even gets a new cursor each time in older versions of
-** SQLite: there xOpen of the new one is followed at once by xClose of the old
-** one, before any xFilter, and xClose hands the answers over.
+** No plan may claim twice: an answer is replayed wherever its arguments come
+** again in the same execution of a statement.  See replay.c.
 **
 ** The tables live in the temp schema, because a SELECT from an eponymous
 ** table opens a read transaction on main first and the claim could then not
 ** wait for the lock.  If they could not be created when the extension was
-** loaded, the eponymous tables of the same names serve, and the first claim
-** through one in autocommit creates them and starts over.
+** loaded, or if that was in a transaction that is rolled back, the eponymous
+** tables of the same names serve, and the first claim through one creates the
+** others.  In autocommit it then starts over.  Inside a transaction that would
+** be too late to wait for the lock: there it is taken when the statement is
+** prepared, while nothing of main was read.
 */
 #include "claimq_int.h"
 
@@ -41,25 +40,12 @@ struct CqVtab {
   int nCol;                       /* Result columns; the arguments follow */
   int aiCol[CQ_MAX_ARG];          /* Column of each argument */
   int aiAlias[CQ_MAX_ARG];        /* Result column of the same name, or -1 */
-  CqCursor *pFresh;               /* Opened last and not yet filtered */
-};
-
-typedef struct CqAnswer CqAnswer; /* What one list of arguments gave */
-struct CqAnswer {
-  CqAnswer *pNext;                /* The one before */
-  CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
-  CqAnswer **ppSlot;              /* What points here in the tree */
-  CqRows rows;
-  char zPlan[CQ_PLAN_MAX+1];      /* Plan they were claimed by */
-  int nVal;
-  CqCell aVal[CQ_PLAN_MAX];       /* argv[], copied; the bytes are in rows */
 };
 
 struct CqCursor {
   sqlite3_vtab_cursor base;
-  CqAnswer *pAnswer;              /* All answers, the latest first */
-  CqAnswer *pRoot;                /* The same as a tree, to find them */
-  CqAnswer *pNow;                 /* The one that is being read; or 0 */
+  CqUser user;                    /* See replay.c */
+  CqAnswer *pNow;                 /* What is being read; 0: nothing */
   int iRow;
 };
 
@@ -68,53 +54,67 @@ struct CqCursor {
 */
 
 /*
-** The result column that has the name zName, or -1.  zCols is a list of names
-** separated by blanks.
+** What follows the first word of a list of words that are separated by blanks.
+*/
+static const char *cqColumnNext(const char *z){
+  z += strcspn(z, " ");
+  return z + strspn(z, " ");
+}
+
+/*
+** The result column that has the name zName, or -1.  zCols is as in CqTableDef.
 */
 static int cqColumnFind(const char *zCols, const char *zName, int nName){
   int iCol = 0;
-  const char *z = zCols;
-  while( *z ){
-    int n = (int)strcspn(z, " ");
-    if( n==nName && memcmp(z, zName, (size_t)n)==0 ) return iCol;
-    z += n;
-    while( *z==' ' ) z++;
-    iCol++;
+  const char *z;
+  for(z=zCols; *z; z=cqColumnNext(z), iCol++){
+    if( (int)strcspn(z, ":")==nName && memcmp(z, zName, (size_t)nName)==0 ){
+      return iCol;
+    }
   }
   return -1;
 }
 
 static int cqColumnCount(const char *zCols){
   int n = 0;
-  const char *z = zCols;
-  while( *z ){
-    z += strcspn(z, " ");
-    while( *z==' ' ) z++;
-    n++;
-  }
+  const char *z;
+  for(z=zCols; *z; z=cqColumnNext(z)) n++;
   return n;
+}
+
+/*
+** The declared type of a column: drivers and other engines look at it.
+*/
+static const char *cqColumnType(char c){
+  switch( c ){
+    case 'i': return "INTEGER";
+    case 't': return "TEXT";
+  }
+  assert( c=='b' );
+  return "BLOB";
 }
 
 /*
 ** Declare the table to SQLite: the result columns, then the arguments.  An
 ** argument with the name of a result column gets an underscore: it can be
-** given by position, or by name through the result column.
+** given by position, or by name through the result column.  Arguments have no
+** type: it would change what they are compared with.
 */
 static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
   char *zList = sqlite3_mprintf("");
   char *zSql;
   int i, rc = SQLITE_NOMEM;
-  while( *zCols && zList ){
-    int n = (int)strcspn(zCols, " ");
-    zList = sqlite3_mprintf("%z\"%.*s\",", zList, n, zCols);
-    zCols += n + (zCols[n]==' ');
+  for(; *zCols && zList; zCols=cqColumnNext(zCols)){
+    int n = (int)strcspn(zCols, ":");
+    zList = sqlite3_mprintf("%z\"%.*s\" %s,", zList, n, zCols,
+                            cqColumnType(zCols[n+1]));
   }
   for(i=0; zList && i<p->pDef->nArg; i++){
-    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN%s", zList,
-        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "",
-        i+1<p->pDef->nArg ? "," : "");
+    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN,", zList,
+        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "");
   }
   if( zList==0 ) return SQLITE_NOMEM;
+  zList[strlen(zList)-1] = 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_DECLARE].zSql, zList);
   if( zSql ) rc = sqlite3_declare_vtab(db, zSql);
   sqlite3_free(zSql);
@@ -129,6 +129,32 @@ static int cqVtabDisconnect(sqlite3_vtab *pVtab){
   return SQLITE_OK;
 }
 
+/*
+** Was this table created by CREATE VIRTUAL TABLE, in a database that lasts?  If
+** not, it is the eponymous one, which is in main and has the module's name: so
+** look into main, where the name stands already, if it is being written.
+*/
+static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
+                        const char *const *argv){
+  sqlite3_stmt *pStmt = 0;
+  int rc, bFound = 0;
+  assert( argc>2 );
+  (void)argc;
+  if( sqlite3_stricmp(argv[1], "main")!=0 ) return 1;
+  if( sqlite3_stricmp(argv[2], pDef->zName)!=0 ) return 1;
+  if( sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE ) return 0;
+  rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1, &pStmt, 0);
+  if( rc==SQLITE_OK ){
+    rc = sqlite3_bind_text(pStmt, 1, pDef->zName, -1, SQLITE_STATIC);
+  }
+  if( rc==SQLITE_OK ) bFound = sqlite3_step(pStmt)==SQLITE_ROW;
+  sqlite3_finalize(pStmt);
+  return bFound;
+}
+
+/*
+** xCreate and xConnect.
+*/
 static int cqVtabConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
   sqlite3_vtab **ppVtab, char **pzErr
@@ -143,11 +169,20 @@ static int cqVtabConnect(
   p->pConn = pModule->pConn;
   claimqConnRef(p->pConn);
   p->pDef = pDef;
-  p->bTemp = argc>1 && sqlite3_stricmp(argv[1], "temp")==0;
+  p->bTemp = sqlite3_stricmp(argv[1], "temp")==0;
+  if( !p->bTemp && cqVtabStored(db, pDef, argc, argv) ){
+    *pzErr = sqlite3_mprintf("claimq: " CQ_BAD_ARGUMENT ": %s needs no CREATE "
+        "VIRTUAL TABLE: FROM %s(%s, ...)",
+        pDef->zName, pDef->zName, pDef->aArg[0].zName);
+    cqVtabDisconnect(&p->base);
+    return SQLITE_ERROR;
+  }
+  if( p->bTemp ) p->pConn->claims.nTemp++;
   zCols = sqlite3_mprintf("%s%s", pDef->zCols,
                           pDef->bClaimCols ? " " CQ_CLAIM_COLS : "");
   if( zCols ){
     p->nCol = cqColumnCount(zCols);
+    assert( p->nCol<32 );         /* CqRows.mSkip has a bit for each */
     for(i=0; i<pDef->nArg; i++){
       const char *zName = pDef->aArg[i].zName;
       p->aiCol[i] = p->nCol + i;
@@ -156,7 +191,10 @@ static int cqVtabConnect(
     rc = cqVtabDeclare(db, p, zCols);
     sqlite3_free(zCols);
   }
-  if( rc==SQLITE_OK ) rc = sqlite3_vtab_config(db, SQLITE_VTAB_DIRECTONLY);
+  if( rc==SQLITE_OK ){
+    rc = sqlite3_vtab_config(db, pDef->bWrites ? SQLITE_VTAB_DIRECTONLY
+                                               : SQLITE_VTAB_INNOCUOUS);
+  }
   if( rc ){
     *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     cqVtabDisconnect(&p->base);
@@ -177,10 +215,7 @@ static int cqVtabConnect(
 static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
   const char *z = p->pDef->zOrder;
   int j, n, bDesc;
-  for(j=0; j<i; j++){
-    z += strcspn(z, " ");
-    while( *z==' ' ) z++;
-  }
+  for(j=0; j<i; j++) z = cqColumnNext(z);
   bDesc = *z=='-';
   z += bDesc;
   n = (int)strcspn(z, " ");
@@ -198,6 +233,24 @@ static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
 }
 
 /*
+** CqTerm.bConst of a constraint.
+*/
+static u8 cqTermConst(sqlite3_index_info *pInfo, int i){
+  sqlite3_value *pRhs = 0;
+  int rc = sqlite3_vtab_rhs_value(pInfo, i, &pRhs);
+  switch( pInfo->aConstraint[i].op ){
+    case SQLITE_INDEX_CONSTRAINT_ISNULL:
+    case SQLITE_INDEX_CONSTRAINT_ISNOTNULL:
+      return 1;
+    case SQLITE_INDEX_CONSTRAINT_LIMIT:
+      return 0;
+    case SQLITE_INDEX_CONSTRAINT_OFFSET:
+      return rc==SQLITE_OK && sqlite3_value_int64(pRhs)>0;
+  }
+  return rc==SQLITE_OK || sqlite3_vtab_in(pInfo, i, -1);
+}
+
+/*
 ** Translate the constraints for claim_plan.c.  aTerm has room for all.  A table
 ** that only looks has nothing to lose: SQLite may filter and limit its rows.
 */
@@ -206,15 +259,10 @@ static void cqVtabTerms(
 ){
   int i;
   for(i=0; i<pInfo->nConstraint; i++){
-    int op = pInfo->aConstraint[i].op;
-    sqlite3_value *pRhs = 0;
     aTerm[i].iCol = pInfo->aConstraint[i].iColumn;
     aTerm[i].bUsable = pInfo->aConstraint[i].usable!=0;
-    aTerm[i].bConst = op!=SQLITE_INDEX_CONSTRAINT_LIMIT
-        && op!=SQLITE_INDEX_CONSTRAINT_OFFSET
-        && (sqlite3_vtab_rhs_value(pInfo, i, &pRhs)==SQLITE_OK
-         || sqlite3_vtab_in(pInfo, i, -1));
-    switch( op ){
+    aTerm[i].bConst = cqTermConst(pInfo, i);
+    switch( pInfo->aConstraint[i].op ){
       case SQLITE_INDEX_CONSTRAINT_EQ:
       case SQLITE_INDEX_CONSTRAINT_IS:
       case SQLITE_INDEX_CONSTRAINT_ISNULL: aTerm[i].eOp = CQ_OP_EQ;     break;
@@ -236,6 +284,11 @@ static void cqFailFilter(CqOp *pOp, const CqTableDef *pDef){
       "throw claimed rows away: filter after the claim", pDef->zName);
 }
 
+static void cqFailOffset(CqOp *pOp, const CqTableDef *pDef){
+  claimqFail(pOp, CQ_UNSAFE_PLAN,
+      "OFFSET would throw rows away that %s has claimed", pDef->zName);
+}
+
 /*
 ** Word a refusal of claim_plan.c.
 */
@@ -245,6 +298,12 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
     case CQ_PLAN_MISSING:
       claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required: FROM %s(%s, ...)",
           pDef->aArg[iBad].zName, pDef->zName, pDef->aArg[0].zName);
+      break;
+    case CQ_PLAN_HIDDEN:
+      claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required, and SQLite does not "
+          "show it in an OR or a RIGHT JOIN: WITH c AS MATERIALIZED "
+          "(SELECT * FROM %s(%s, ...))", pDef->aArg[iBad].zName, pDef->zName,
+          pDef->aArg[0].zName);
       break;
     case CQ_PLAN_TWICE:
       claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is given twice",
@@ -257,6 +316,9 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
     case CQ_PLAN_FILTER:
       cqFailFilter(pOp, pDef);
       break;
+    case CQ_PLAN_OFFSET:
+      cqFailOffset(pOp, pDef);
+      break;
     default:
       claimqFail(pOp, CQ_UNSAFE_PLAN, "this LIMIT would throw rows away that "
           "%s has claimed: use it without OFFSET and without an ORDER BY of "
@@ -265,29 +327,18 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 }
 
 /*
-** The result columns that the statement does not read, for CqRows.mSkip.
-*/
-static u32 cqVtabSkip(const CqVtab *p, const sqlite3_index_info *pInfo){
-  u32 m = 0;
-  int i;
-  assert( p->nCol<32 );
-  for(i=0; i<p->nCol; i++){
-    if( (pInfo->colUsed>>i & 1)==0 ) m |= (u32)1<<i;
-  }
-  return m;
-}
-
-/*
-** Write the plan where SQLite wants it, to be avoided if there is another.
+** Write the plan where SQLite wants it, to be avoided if there is another.  The
+** number of the prepare goes with it.
 */
 static int cqVtabAccept(
-  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan, int bAvoid
+  const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan,
+  CqPrep *pPrep, int bAvoid
 ){
   int i;
-  pInfo->idxStr = sqlite3_mprintf("%s", pPlan->zPlan);
+  pInfo->idxStr = sqlite3_mprintf("%s%lld", pPlan->zPlan, pPrep->iPrep);
   if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
   pInfo->needToFreeIdxStr = 1;
-  pInfo->idxNum = (int)cqVtabSkip(p, pInfo);
+  pPrep->mUsed |= (u32)pInfo->colUsed;
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
@@ -298,34 +349,87 @@ static int cqVtabAccept(
   return SQLITE_OK;
 }
 
-static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
-  CqVtab *p = (CqVtab*)pVtab;
+/*
+** What claim_plan.c says of the constraints.
+*/
+static int cqVtabPlan(
+  CqOp *pOp, const CqVtab *p, sqlite3_index_info *pInfo, CqPlan *pPlan
+){
   const CqTableDef *pDef = p->pDef;
+  CqTerm *aTerm = claimqMalloc(pOp, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
   CqShape shape;
-  CqPlan plan;
-  CqTerm *aTerm;
-  CqOp op;
   int i, ePlan;
-  claimqOpInit(&op, p->pConn);
-  if( pDef->bWrites ) claimqCheckWritable(&op);
-  aTerm = claimqMalloc(&op, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
-  if( op.rc ) return claimqOpVtab(&op, pVtab);
+  if( aTerm==0 ) return CQ_PLAN_RETRY;
   cqVtabTerms(p, pInfo, aTerm);
   shape.nArg = pDef->nArg;
   shape.aiCol = p->aiCol;
   shape.aiAlias = p->aiAlias;
   shape.mRequired = 0;
+  shape.mRead = (u32)(pInfo->colUsed>>p->nCol);
   for(i=0; i<pDef->nArg; i++){
     if( pDef->aArg[i].mFlag & (CQ_A_REQUIRED|CQ_A_NULL) ){
       shape.mRequired |= (u32)1<<i;
     }
   }
   ePlan = claimqPlan(&shape, aTerm, pInfo->nConstraint,
-                     !cqOrderDelivered(p, pInfo), &plan);
+                     !cqOrderDelivered(p, pInfo), pPlan);
   sqlite3_free(aTerm);
+  return ePlan;
+}
+
+/*
+** Count the tables that have no plan but one to AVOID: such a statement should
+** be refused before another of its tables has claimed.  SQLite asks for each
+** table with all constraints usable first.
+*/
+static void cqVtabCountAvoid(
+  const CqVtab *p, const sqlite3_index_info *pInfo, CqPrep *pPrep, int bAvoid
+){
+  int i;
+  for(i=0; i<pInfo->nConstraint && pInfo->aConstraint[i].usable; i++){}
+  if( i==pInfo->nConstraint ){
+    pPrep->bAvoid = (u8)bAvoid;
+    pPrep->nAvoid += bAvoid;
+    if( bAvoid ) pPrep->pAvoid = p->pDef;
+  }else if( !bAvoid ){
+    pPrep->nAvoid -= pPrep->bAvoid;
+    pPrep->bAvoid = 0;
+  }
+}
+
+/*
+** From xBestIndex of an eponymous table: take the lock if the statement is
+** prepared inside a transaction that has not read main.  If that fails, then so
+** will the claim, in better words.
+*/
+static void cqVtabLock(const CqVtab *p){
+  CqOp op;
+  claimqOpInit(&op, p->pConn);
+  if( !p->bTemp && !sqlite3_get_autocommit(op.db)
+   && sqlite3_txn_state(op.db, "main")==SQLITE_TXN_NONE
+  ){
+    claimqExecSql(&op, claimqSql[CQ_SQL_TXN_LOCK].zSql);
+  }
+  claimqOpClear(&op);
+}
+
+static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
+  CqVtab *p = (CqVtab*)pVtab;
+  CqPrep *pPrep = claimqPrepNow(p->pConn);
+  CqPlan plan;
+  CqOp op;
+  int ePlan;
+  claimqOpInit(&op, p->pConn);
+  if( p->pDef->bWrites ){
+    claimqCheckWritable(&op);
+    if( op.rc==SQLITE_OK ) cqVtabLock(p);
+  }
+  ePlan = cqVtabPlan(&op, p, pInfo, &plan);
+  if( op.rc ) return claimqOpVtab(&op, pVtab);
   if( ePlan==CQ_PLAN_RETRY ) return SQLITE_CONSTRAINT;
   if( ePlan==CQ_PLAN_OK || ePlan==CQ_PLAN_AVOID ){
-    return cqVtabAccept(p, pInfo, &plan, ePlan==CQ_PLAN_AVOID);
+    cqVtabCountAvoid(p, pInfo, pPrep, ePlan==CQ_PLAN_AVOID);
+    return cqVtabAccept(p, pInfo, &plan, pPrep, ePlan==CQ_PLAN_AVOID);
   }
   cqVtabRefuse(&op, p, ePlan, plan.iBad);
   return claimqOpVtab(&op, pVtab);
@@ -335,162 +439,34 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 ** Cursors
 */
 
-/*
-** Forget the latest answer.
-*/
-static void cqCursorPop(CqCursor *p){
-  CqAnswer *pOld = p->pAnswer;
-  assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
-  *pOld->ppSlot = 0;
-  p->pAnswer = pOld->pNext;
-  claimqRowsClear(&pOld->rows);
-  sqlite3_free(pOld);
-}
-
-/*
-** All answers of pFrom, which has some, become those of p, which has none: it
-** was not filtered yet.
-*/
-static void cqCursorGive(CqCursor *p, CqCursor *pFrom){
-  p->pAnswer = pFrom->pAnswer;
-  p->pRoot = pFrom->pRoot;
-  p->pRoot->ppSlot = &p->pRoot;
-  pFrom->pAnswer = pFrom->pRoot = 0;
-}
-
 static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
-  CqVtab *pTab = (CqVtab*)pVtab;
+  CqConn *pConn = ((CqVtab*)pVtab)->pConn;
   CqCursor *p = sqlite3_malloc(sizeof(*p));
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
-  pTab->pFresh = p;
+  claimqUserOpen(pConn, &p->user);
   *ppCsr = &p->base;
   return SQLITE_OK;
 }
 
 static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqCursor *p = (CqCursor*)pCsr;
-  CqVtab *pTab = (CqVtab*)pCsr->pVtab;
-  if( pTab->pFresh==p ){
-    pTab->pFresh = 0;
-  }else if( pTab->pFresh && p->pAnswer ){
-    cqCursorGive(pTab->pFresh, p);           /* p is being replaced by it */
-  }
-  while( p->pAnswer ) cqCursorPop(p);
+  claimqUserClose(((CqVtab*)pCsr->pVtab)->pConn, &p->user);
   sqlite3_free(p);
   return SQLITE_OK;
 }
 
 /*
-** 1 if a value is what was copied before, type and bytes.
-*/
-static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
-  int eType = sqlite3_value_type(pVal);
-  if( eType!=pCell->eType ) return 0;
-  switch( eType ){
-    case SQLITE_NULL:
-      return 1;
-    case SQLITE_INTEGER:
-      return sqlite3_value_int64(pVal)==pCell->u.i;
-    case SQLITE_FLOAT:
-      return sqlite3_value_double(pVal)==pCell->u.r;
-    default: {
-      int n = sqlite3_value_bytes(pVal);
-      const void *z = sqlite3_value_blob(pVal);
-      return n==pCell->n
-          && (n==0 || (z && memcmp(z, pCell->u.z, (size_t)n)==0));
-    }
-  }
-}
-
-static int cqAnswerFits(
-  const CqAnswer *p, const char *zPlan, int nVal, sqlite3_value **apVal
-){
-  int i;
-  if( nVal!=p->nVal || strcmp(zPlan, p->zPlan)!=0 ) return 0;
-  for(i=0; i<nVal; i++){
-    if( !cqValueSame(&p->aVal[i], apVal[i]) ) return 0;
-  }
-  return 1;
-}
-
-/*
-** A hash of the arguments: the way through the tree.
-*/
-static u32 cqArgsHash(int nVal, sqlite3_value **apVal){
-  u32 h = 0;
-  int i, j;
-  for(i=0; i<nVal; i++){
-    int eType = sqlite3_value_type(apVal[i]);
-    h = h*31 + (u32)eType;
-    if( eType==SQLITE_INTEGER ){
-      h = h*31 + (u32)sqlite3_value_int64(apVal[i]);
-    }else if( eType==SQLITE_TEXT ){
-      int n = sqlite3_value_bytes(apVal[i]);
-      const unsigned char *z = sqlite3_value_blob(apVal[i]);
-      for(j=0; z && j<n; j++) h = h*31 + z[j];
-    }
-  }
-  return h;
-}
-
-/*
-** The place in the tree where the answer to these arguments is, or would be.
-** There may be many answers (a join claims once for each row of another
-** table), so they are not looked through one by one.
-*/
-static CqAnswer **cqCursorSlot(
-  CqCursor *p, const char *zPlan, int nVal, sqlite3_value **apVal
-){
-  CqAnswer **pp = &p->pRoot;
-  u32 h = *pp ? cqArgsHash(nVal, apVal) : 0;
-  while( *pp && !cqAnswerFits(*pp, zPlan, nVal, apVal) ){
-    pp = &(*pp)->apKid[h & 1];
-    h = (h>>1) | (h<<31);
-  }
-  return pp;
-}
-
-/*
-** Begin an answer, before anything is written: remember the arguments.  It is
-** the cursor's latest from now on.  Only answers that claimed something are
-** kept for good, so that a join over many idle sessions stays small.
-*/
-static CqAnswer *cqCursorBegin(
-  CqOp *pOp, CqCursor *p, u32 mSkip, const char *zPlan,
-  int nVal, sqlite3_value **apVal
-){
-  CqAnswer *pNew;
-  int i;
-  if( p->pAnswer && p->pAnswer->rows.nRow==0 ) cqCursorPop(p);
-  pNew = claimqMalloc(pOp, sizeof(*pNew));
-  if( pNew==0 ) return 0;
-  pNew->pNext = p->pAnswer;
-  p->pAnswer = pNew;
-  pNew->ppSlot = cqCursorSlot(p, zPlan, nVal, apVal);
-  *pNew->ppSlot = pNew;
-  claimqRowsInit(&pNew->rows, ((CqVtab*)p->base.pVtab)->nCol);
-  memcpy(pNew->zPlan, zPlan, (size_t)nVal+1);
-  pNew->rows.mSkip = mSkip;
-  pNew->nVal = nVal;
-  for(i=0; i<nVal; i++){
-    claimqCellValue(pOp, &pNew->rows, &pNew->aVal[i], apVal[i]);
-  }
-  return pNew;
-}
-
-/*
-** Read argv[] by the plan: aArg[] gets one value for each argument, the return
-** value is the LIMIT.
+** Sort argv[] by the plan: apArg[] gets one value for each argument, 0 if it is
+** not given.  The return value is the LIMIT.
 */
 static i64 cqCursorArgs(
   CqOp *pOp, const CqTableDef *pDef, const char *zPlan, int nVal,
-  sqlite3_value **apVal, CqVal *aArg
+  sqlite3_value **apVal, sqlite3_value **apArg
 ){
-  sqlite3_value *apArg[CQ_MAX_ARG];
   i64 nLimit = CQ_I64_MAX;
   int i;
-  memset(apArg, 0, sizeof(apArg));
+  memset(apArg, 0, sizeof(apArg[0])*(size_t)pDef->nArg);
   for(i=0; i<nVal; i++){
     int iArg = claimqPlanArgv(zPlan, i);
     if( iArg>=0 ){
@@ -501,55 +477,103 @@ static i64 cqCursorArgs(
     }else if( iArg==CQ_PLAN_ARGV_AVOID ){
       cqFailFilter(pOp, pDef);
     }else if( sqlite3_value_int64(apVal[i])>0 ){
-      claimqFail(pOp, CQ_UNSAFE_PLAN,
-          "OFFSET would throw rows away that %s has claimed", pDef->zName);
+      cqFailOffset(pOp, pDef);
     }
-  }
-  for(i=0; i<pDef->nArg; i++){
-    claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
   }
   return nLimit;
 }
 
 /*
-** An eponymous table in autocommit: if the tables in temp can be had now, have
-** them, and let SQLite start the statement over with those.  1 if so.
+** Claim: a new answer.  0 if op has an error or gets one here.
+**
+** The columns that no cursor of the statement reads are not copied, which saves
+** 5 % of a session claim.
 */
-static int cqVtabMove(CqVtab *p){
-  return !p->bTemp && p->pDef->bWrites && sqlite3_get_autocommit(p->pConn->db)
-      && sqlite3_txn_state(p->pConn->db, "main")!=SQLITE_TXN_WRITE
-      && claimqVtabAttach(p->pConn);
+static CqAnswer *cqCursorClaim(
+  CqOp *pOp, CqCursor *p, sqlite3_value **apArg, i64 nLimit
+){
+  CqVtab *pTab = (CqVtab*)p->base.pVtab;
+  const CqTableDef *pDef = pTab->pDef;
+  CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
+  sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
+  CqVal aArg[CQ_MAX_ARG];
+  CqAnswer *pNew;
+  int i;
+  if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
+    cqFailFilter(pOp, pPrep->pAvoid);
+  }
+  pNew = claimqReplayBegin(pOp, p->user.pReplay, pDef, pTab->nCol, apArg);
+  for(i=0; i<pDef->nArg; i++){
+    claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
+  }
+  if( pOp->rc==SQLITE_OK ){
+    pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
+    pNew->rows.iRowid = pOp->pConn->iNextRowid;
+    claimqClaim(pOp, pDef, aArg, nLimit, &pNew->rows);
+    /* To start over would be to claim again what was claimed before. */
+    assert( pOp->rc!=SQLITE_SCHEMA || pNew->pNext==0 );
+    pOp->pConn->iNextRowid += pNew->rows.nRow;
+  }
+  if( pOp->bWrote ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  if( pOp->rc==SQLITE_OK ) return pNew;
+  if( pNew ) claimqReplayForget(p->user.pReplay);
+  return 0;
 }
 
+/*
+** From xFilter of an eponymous table: if the tables in temp can be had now,
+** have them.  In autocommit let SQLite start the statement over with those,
+** unless the lock is held already.  If they were there before, then the
+** statement asks for this one, by the name of a schema.  (Creating a table
+** makes SQLite prepare all statements again that are run afterwards.)
+*/
+static void cqVtabMove(CqOp *pOp, const CqVtab *p){
+  int nTemp = p->pConn->claims.nTemp;
+  int bAuto = sqlite3_get_autocommit(pOp->db);
+  if( p->bTemp || !p->pDef->bWrites ) return;
+  if( bAuto && sqlite3_txn_state(pOp->db, CQ_SCHEMA)==SQLITE_TXN_WRITE ) return;
+  if( !claimqVtabAttach(p->pConn) || !bAuto ) return;
+  if( p->pConn->claims.nTemp>nTemp ){
+    pOp->rc = SQLITE_SCHEMA;
+  }else{
+    claimqFail(pOp, CQ_BAD_ARGUMENT, "%s cannot wait for a lock if a schema is "
+        "named: write FROM %s(%s, ...)", p->pDef->zName, p->pDef->zName,
+        p->pDef->aArg[0].zName);
+  }
+}
+
+/*
+** Position the cursor on the answer to its arguments, which is replayed or
+** claimed.  A LIMIT bounds what is claimed, not what is replayed: SQLite itself
+** stops reading there.
+*/
 static int cqVtabFilter(
   sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
   int nVal, sqlite3_value **apVal
 ){
   CqCursor *p = (CqCursor*)pCsr;
   CqVtab *pTab = (CqVtab*)pCsr->pVtab;
-  CqVal aArg[CQ_MAX_ARG];
-  CqAnswer *pNew;
-  sqlite3_int64 iLast;
+  sqlite3_value *apArg[CQ_MAX_ARG];
   i64 nLimit;
   CqOp op;
-  if( pTab->pFresh==p ) pTab->pFresh = 0;
-  p->iRow = 0;
-  p->pNow = *cqCursorSlot(p, idxStr, nVal, apVal);
-  if( p->pNow ) return SQLITE_OK;
-  if( cqVtabMove(pTab) ) return SQLITE_SCHEMA;
+  (void)idxNum;
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
-  iLast = sqlite3_last_insert_rowid(op.db);
-  pNew = cqCursorBegin(&op, p, (u32)idxNum, idxStr, nVal, apVal);
-  nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, aArg);
-  if( op.rc==SQLITE_OK ){
-    pNew->rows.iRowid = pTab->pConn->iNextRowid;
-    pTab->pDef->xFill(&op, aArg, nLimit, &pNew->rows);
-    pTab->pConn->iNextRowid += pNew->rows.nRow;
+  if( pTab->pDef->bWrites ){
+    op.bWrite = 1;
+    claimqCheckWritable(&op);
   }
-  if( op.nWrite ) sqlite3_set_last_insert_rowid(op.db, iLast);
-  if( op.rc==SQLITE_OK ) p->pNow = pNew;
-  else if( pNew ) cqCursorPop(p);
+  p->iRow = 0;
+  p->pNow = 0;
+  claimqUserEnter(&op, &p->user, claimqPlanPrep(idxStr, nVal));
+  nLimit = cqCursorArgs(&op, pTab->pDef, idxStr, nVal, apVal, apArg);
+  if( op.rc ) return claimqOpVtab(&op, &pTab->base);
+  p->pNow = claimqReplayFind(p->user.pReplay, pTab->pDef, apArg);
+  if( p->pNow==0 ){
+    cqVtabMove(&op, pTab);
+    p->pNow = cqCursorClaim(&op, p, apArg, nLimit);
+  }
+  if( p->pNow && p->pNow->rows.nRow==0 ) p->pNow = 0;    /* It will not stay */
   return claimqOpVtab(&op, &pTab->base);
 }
 
@@ -570,16 +594,11 @@ static int cqVtabColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
   CqAnswer *p = ((CqCursor*)pCsr)->pNow;
-  int i;
   if( iCol<p->rows.nCol ){
     CqCell *a = claimqRow(&p->rows, ((CqCursor*)pCsr)->iRow);
     claimqCellResult(&a[iCol], pCtx);
-    return SQLITE_OK;
-  }
-  for(i=0; i<p->nVal; i++){
-    if( claimqPlanArgv(p->zPlan, i)==iCol-p->rows.nCol ){
-      claimqCellResult(&p->aVal[i], pCtx);
-    }
+  }else{
+    claimqCellResult(&p->aArg[iCol-p->rows.nCol], pCtx);
   }
   return SQLITE_OK;
 }
@@ -629,13 +648,23 @@ static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
                                   cqModuleFree);
 }
 
-CQ_PRIV int claimqVtabRegister(CqConn *pConn){
+/*
+** The i-th list of tables: those of claimq itself, then of each discipline.
+*/
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
   const CqDiscipline *pD;
-  int i, j, rc = SQLITE_OK;
-  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
-    for(j=0; j<pD->nTable && rc==SQLITE_OK; j++){
-      rc = cqModuleAdd(pConn, &pD->aTable[j]);
-    }
+  if( i==0 ) return claimqHelpTable(pnTable);
+  pD = claimqDiscipline(i-1);
+  if( pD==0 ) return 0;
+  *pnTable = pD->nTable;
+  return pD->aTable;
+}
+
+CQ_PRIV int claimqVtabRegister(CqConn *pConn){
+  const CqTableDef *aTable;
+  int i, j, n, rc = SQLITE_OK;
+  for(i=0; (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n && rc==SQLITE_OK; j++) rc = cqModuleAdd(pConn, &aTable[j]);
   }
   return rc;
 }
@@ -658,14 +687,11 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
 }
 
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
-  const CqDiscipline *pD;
-  int i, j, bOk = 1;
-  if( !sqlite3_get_autocommit(pConn->db) ) return 0;
-  for(i=0; bOk && (pD = claimqDiscipline(i))!=0; i++){
-    for(j=0; j<pD->nTable && bOk; j++){
-      if( pD->aTable[j].bWrites ){
-        bOk = cqVtabAttachOne(pConn, pD->aTable[j].zName);
-      }
+  const CqTableDef *aTable;
+  int i, j, n, bOk = 1;
+  for(i=0; bOk && (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n && bOk; j++){
+      if( aTable[j].bWrites ) bOk = cqVtabAttachOne(pConn, aTable[j].zName);
     }
   }
   return bOk;

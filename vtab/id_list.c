@@ -11,9 +11,34 @@
 **
 **     UPDATE ... SET claim_id=claimq_ids.claim_id, ... FROM claimq_ids(?1)
 **
-** They are those that the caller will get, and so are not computed again.
+** They are those that the caller will get, and so are not computed again.  A
+** list may be longer than the rows it brings: the rest has no lease, and its
+** columns are NULL.
 */
 #include "claimq_int.h"
+
+/*
+** Add a key; nothing happens if op has an error, or gets one here.
+*/
+CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
+  if( p->rc ) return;
+  if( pIds->n>=pIds->nAlloc ){
+    int nNew = pIds->nAlloc ? pIds->nAlloc*2 : 16;
+    i64 *aNew = claimqRealloc(p, pIds->a, nNew*(i64)sizeof(i64));
+    if( aNew==0 ) return;
+    pIds->a = aNew;
+    pIds->nAlloc = nNew;
+  }
+  pIds->a[pIds->n++] = iId;
+}
+
+/*
+** Free the list and make it empty.
+*/
+CQ_PRIV void claimqIdsClear(CqIds *pIds){
+  sqlite3_free(pIds->a);
+  memset(pIds, 0, sizeof(*pIds));
+}
 
 typedef struct CqIdCursor CqIdCursor;
 struct CqIdCursor {
@@ -108,7 +133,7 @@ static int cqIdColumn(
   const CqIds *pIds = p->pIds;
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
-  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) ){
+  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) && p->i<pIds->pRows->nRow ){
     const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
     claimqCellResult(&a[iCol-2], pCtx);
   }
@@ -133,5 +158,5 @@ CQ_PRIV int claimqIdListRegister(CqConn *pConn){
     .xColumn     = cqIdColumn,
     .xRowid      = cqIdRowid,
   };
-  return sqlite3_create_module_v2(pConn->db, "claimq_ids", &module, 0, 0);
+  return sqlite3_create_module_v2(pConn->db, CQ_IDS_MODULE, &module, 0, 0);
 }

@@ -13,6 +13,7 @@
 **     bench_depth.c    the same claim with more and more in the queue
 **     bench_contend.c  several processes on one file
 **     bench_space.c    bytes written, size of the files
+**     bench_wait.c     being woken by a commit
 **
 ** This is a program for one purpose, not a library: what goes wrong ends it,
 ** with a message and exit code 2 (benchDie).  So functions here do not fail.
@@ -230,5 +231,6 @@ int benchProfile(const BnOptions *pOpt, int eSide, int n);
 int benchDepth(const BnOptions *pOpt);          /* bench_depth.c */
 int benchContention(const BnOptions *pOpt);     /* bench_contend.c */
 int benchSpace(const BnOptions *pOpt);          /* bench_space.c */
+int benchWait(const BnOptions *pOpt);           /* bench_wait.c */
 
 #endif

@@ -162,7 +162,7 @@ struct FzMark {
 void fzMark(FzDb*, FzMark*);
 int fzSame(FzDb*, FzMark*);
 /* The CODE of "claimq: CODE: detail" if fzRun() ended so, else 0.  The text
-** must be one of the codes of SPEC. */
+** must be one of the codes in the manual (Errors). */
 const char *fzCode(const FzDb*);
 /* Dies unless PRAGMA integrity_check is happy. */
 void fzIntegrity(FzDb*);

@@ -39,7 +39,8 @@ static int fzNTarget = 0;
 **   S session  L lane   Q queue   O owner   R reason   C claim id   T its token
 **   I integer  N time   M small number      J job id   D letter id  B batch id
 **   K kind     Y label  W boundary          A take     X candidates G caps
-**   U source   V scope  P anything          Z options, up to the end
+**   U source   V scope  F schedule          P anything
+**   Z options, up to the end
 */
 static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq", "SOIMOWAN" }, { "claimq_peek", "SMWAN" },
@@ -60,7 +61,7 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_scan_limit", "I" }, { "claimq_owner_id", "O" },
   { "claimq_next_batch", "XM" },
   { "claimq_reject_reason", "XM" }, { "claimq_origin", "RPRP" },
-  { "claimq_note", "XP" },
+  { "claimq_note", "XP" }, { "claimq_cron_next", "FIM" },
   { "claimq_init", "" }, { "claimq_version", "" },
 };
 #define FZ_NHINT ((int)(sizeof(fzHint)/sizeof(fzHint[0])))
@@ -286,6 +287,26 @@ static FzVal fzJson(FzArgs *p){
   return v;
 }
 
+/* Five fields of a schedule, mostly good ones; now and then more, or fewer. */
+static FzVal fzSchedule(FzArgs *p){
+  static const char *const azPart[] = {
+    "*", "2", "7", "*/2", "1-5", "5-2/2", "5/15", "*,3",   /* For any field */
+    "0", "29", "31", "59", "60", "22-3", "FRI-MON", "jan,DEC", "*/0", "1-", ",",
+    "@daily", "every", "90", "s", "9223372036854775807", "ms", "\t", "L"
+  };
+  int i, n = fzBelow(&p->in, 16), nOut = 0;
+  char *z = fzAlloc(p, 200);
+  if( z==0 ) return fzNull();
+  n = n<12 ? 5 : 2*(n-11)-1;
+  for(i=0; i<n; i++){
+    const char *zPart = azPart[fzBelow(&p->in, fzBelow(&p->in, 4) ? 8 : 27)];
+    if( i>0 ) z[nOut++] = ' ';
+    memcpy(&z[nOut], zPart, strlen(zPart)+1);
+    nOut += (int)strlen(zPart);
+  }
+  return fzBytes(SQLITE_TEXT, z, nOut);
+}
+
 static FzVal fzValue(FzArgs *p){
   FzVal v;
   FzIn *pIn = &p->in;
@@ -348,6 +369,7 @@ static FzVal fzHinted(FzArgs *p, char cHint){
     case 'E': return fzPick(p, "join exclusive auto grant payload_default "
                   "never group:h after_current_turn_commit");
     case 'X': return fzJson(p);
+    case 'F': return fzSchedule(p);
     case 'C': return fzText(fzClaims.az[p->iClaim = fzBelow(pIn, fzClaims.n)]);
     case 'T': return fzText(fzTokens.az[p->iClaim]);
     case 'B':

@@ -1,169 +1,17 @@
 /*
-** util.c: sticky error, argument readers, memory, clock.
+** args.c: arguments of claim tables and functions, and options.
 **
-** An operation has one CqOp.  Whatever goes wrong is put there once, by
-**
-**     claimqFail(p, CQ_BAD_ARGUMENT, "%s is required", zName);
-**     claimqFailRc(p, rc);              SQLite's own faults, unchanged
-**
-** and everything after it is a no-op.  At the end claimqOpResult() or
-** claimqOpVtab() hands the error to SQLite.
-**
-** Arguments of claim tables and options of functions are described by the
-** same struct, CqArgDef, and read by the same function, claimqRead(), so that
-** a wrong type is told in the same words everywhere:
+** All of them are described by the same struct, CqArgDef, and read by the same
+** function, claimqRead(), so that a wrong type is reported in the same words
+** everywhere:
 **
 **     claimq: bad_argument: ttl_ms must be an integer >= 0, got TEXT 'x'
+**
+** Some bindings bind every number as REAL, others everything as TEXT.  So where
+** an integer is meant a REAL with an integral value will do, and a TEXT that is
+** a decimal integer and nothing else.  Where text is meant only TEXT will do.
 */
 #include "claimq_int.h"
-
-/*
-** Begin an operation.
-*/
-CQ_PRIV void claimqOpInit(CqOp *p, CqConn *pConn){
-  memset(p, 0, sizeof(*p));
-  p->pConn = pConn;
-  p->db = pConn->db;
-}
-
-CQ_PRIV void claimqOpClear(CqOp *p){
-  sqlite3_free(p->zErr);
-  p->zErr = 0;
-}
-
-CQ_PRIV void claimqOpReset(CqOp *p){
-  claimqOpClear(p);
-  p->rc = SQLITE_OK;
-  p->nWrite = 0;
-}
-
-CQ_PRIV void claimqFail(CqOp *p, const char *zCode, const char *zFmt, ...){
-  va_list ap;
-  char *zDetail;
-  if( p->rc ) return;
-  va_start(ap, zFmt);
-  zDetail = sqlite3_vmprintf(zFmt, ap);
-  va_end(ap);
-  p->zErr = zDetail ? sqlite3_mprintf("claimq: %s: %s", zCode, zDetail) : 0;
-  p->rc = p->zErr ? SQLITE_ERROR : SQLITE_NOMEM;
-  sqlite3_free(zDetail);
-}
-
-/*
-** The message is taken from the connection when it belongs to this rc.  A
-** refusal to write is told in claimq's own words, as SPEC section 2 wants, and
-** what a trigger of claimq's raises is an error like any other of claimq's.
-*/
-CQ_PRIV void claimqFailRc(CqOp *p, int rc){
-  int rcExt;
-  if( p->rc || rc==SQLITE_OK ) return;
-  if( (rc & 0xff)==SQLITE_READONLY ){
-    claimqFail(p, CQ_READ_ONLY, "the database cannot be written: %s",
-               sqlite3_errmsg(p->db));
-    return;
-  }
-  p->rc = rc;
-  if( rc==SQLITE_NOMEM ) return;
-  rcExt = sqlite3_extended_errcode(p->db);
-  if( CQ_NEVER((rcExt & 0xff)!=(rc & 0xff)) ) return;
-  p->rc = rcExt;
-  /* A statement that fails and is interrupted on its way out keeps the
-  ** message of the failure. */
-  p->zErr = sqlite3_mprintf("%s", rc==SQLITE_INTERRUPT
-     ? sqlite3_errstr(rc) : sqlite3_errmsg(p->db));
-  if( p->zErr==0 ){
-    p->rc = SQLITE_NOMEM;
-  }else if( rcExt==SQLITE_CONSTRAINT_TRIGGER
-         && strncmp(p->zErr, "claimq: ", 8)==0
-  ){
-    p->rc = SQLITE_ERROR;
-  }
-}
-
-CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
-  if( p->rc==SQLITE_OK ) return;
-  if( p->rc==SQLITE_NOMEM ){
-    sqlite3_result_error_nomem(pCtx);
-  }else{
-    if( CQ_ALWAYS(p->zErr) ) sqlite3_result_error(pCtx, p->zErr, -1);
-    sqlite3_result_error_code(pCtx, p->rc);
-  }
-  claimqOpClear(p);
-}
-
-CQ_PRIV int claimqOpVtab(CqOp *p, sqlite3_vtab *pVtab){
-  if( p->rc && p->zErr ){
-    sqlite3_free(pVtab->zErrMsg);
-    pVtab->zErrMsg = p->zErr;
-    p->zErr = 0;
-  }
-  claimqOpClear(p);
-  return p->rc;
-}
-
-CQ_PRIV void *claimqMalloc(CqOp *p, i64 nByte){
-  void *pNew = 0;
-  if( p->rc==SQLITE_OK ){
-    pNew = sqlite3_malloc64((sqlite3_uint64)nByte);
-    if( pNew ) memset(pNew, 0, (size_t)nByte);
-    else p->rc = SQLITE_NOMEM;
-  }
-  return pNew;
-}
-
-CQ_PRIV void *claimqRealloc(CqOp *p, void *pOld, i64 nByte){
-  void *pNew = 0;
-  if( p->rc==SQLITE_OK ){
-    pNew = sqlite3_realloc64(pOld, (sqlite3_uint64)nByte);
-    if( pNew==0 ) p->rc = SQLITE_NOMEM;
-  }
-  return pNew;
-}
-
-/*
-** Milliseconds since 1970 by the clock of main's own VFS, which every
-** connection has.  VFSes older than version 2 tell the time as a Julian day
-** number.
-*/
-static i64 cqClock(sqlite3 *db){
-  sqlite3_vfs *pVfs = 0;
-  sqlite3_int64 iJulian = 0;
-  sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &pVfs);
-  if( CQ_NEVER(pVfs==0) ) return 0;
-  if( pVfs->iVersion>=2 && pVfs->xCurrentTimeInt64 ){
-    pVfs->xCurrentTimeInt64(pVfs, &iJulian);
-  }else{
-    double r = 0.0;
-    pVfs->xCurrentTime(pVfs, &r);
-    iJulian = (sqlite3_int64)(r*86400000.0 + 0.5);
-  }
-  iJulian -= 210866760000000LL;            /* 1970-01-01 */
-  return iJulian<0 ? 0 : iJulian;
-}
-
-CQ_PRIV i64 claimqNow(CqOp *p){
-  if( !p->bNow ){
-    p->iNow = cqClock(p->db);
-    p->bNow = 1;
-  }
-  return p->iNow;
-}
-
-CQ_PRIV CqText claimqStr(const char *z){
-  CqText t;
-  t.z = z;
-  t.n = z ? (int)strlen(z) : 0;
-  return t;
-}
-
-CQ_PRIV int claimqTextEq(CqText a, CqText b){
-  if( a.z==0 || b.z==0 ) return a.z==b.z;
-  return a.n==b.n && memcmp(a.z, b.z, (size_t)a.n)==0;
-}
-
-/**************************************************************************
-** Arguments
-*/
 
 /*
 ** Describe a value that is not NULL for an error message: "TEXT 'abc'", "5".
@@ -208,40 +56,6 @@ static char *cqWordList(const char *const *azWord){
 }
 
 /*
-** sqlite3_value_text() would copy a text that has no zero behind it, and most
-** that are bound have none.  sqlite3_value_bytes() turns the value into UTF-8
-** if it is not yet; its bytes can then be had as they are.  No bytes: the text
-** is empty, or there was no memory to turn it.
-*/
-CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
-  CqText t;
-  t.n = sqlite3_value_bytes(pVal);
-  t.z = t.n>0 ? (const char*)sqlite3_value_blob(pVal) : 0;
-  if( t.z==0 ){
-    t.z = (const char*)sqlite3_value_text(pVal);
-    t.n = sqlite3_value_bytes(pVal);
-    if( t.z==0 ) p->rc = SQLITE_NOMEM;
-  }
-  return t;
-}
-
-CQ_PRIV CqText claimqTextOrNull(CqOp *p, sqlite3_value *pVal){
-  CqText t = {0, 0};
-  if( p->rc || sqlite3_value_type(pVal)==SQLITE_NULL ) return t;
-  return claimqValueText(p, pVal);
-}
-
-CQ_PRIV char *claimqTextDup(CqOp *p, CqText t){
-  char *z = claimqMalloc(p, (i64)t.n+1);
-  if( z && t.n ) memcpy(z, t.z, (size_t)t.n);
-  return z;
-}
-
-CQ_PRIV int claimqShown(CqText t){
-  return t.n<40 ? t.n : 40;
-}
-
-/*
 ** TEXT, JSON and WORD: the bytes.
 */
 static void cqReadText(
@@ -261,6 +75,9 @@ static void cqReadText(
   }
 }
 
+/*
+** WORD: its number among the words.
+*/
 static void cqReadWord(
   CqOp *p, const CqArgDef *pDef, sqlite3_value *pVal, CqVal *pOut
 ){
@@ -276,10 +93,10 @@ static void cqReadWord(
 }
 
 /*
-** An INTEGER, or a REAL with an integral value: 1 and *pi, else 0.  2^63 is
-** the first REAL that does not fit.
+** An INTEGER, a REAL with an integral value, or a TEXT that is a decimal
+** integer: 1 and *pi, else 0.  2^63 is the first REAL that does not fit.
 */
-static int cqIntegral(sqlite3_value *pVal, i64 *pi){
+static int cqIntegral(CqOp *p, sqlite3_value *pVal, i64 *pi){
   int eType = sqlite3_value_type(pVal);
   if( eType==SQLITE_INTEGER ){
     *pi = sqlite3_value_int64(pVal);
@@ -294,18 +111,22 @@ static int cqIntegral(sqlite3_value *pVal, i64 *pi){
       return 1;
     }
   }
-  return 0;
+  return eType==SQLITE_TEXT && claimqI64Parse(claimqValueText(p, pVal), pi);
 }
 
+/*
+** INT: within its range.
+*/
 static void cqReadInt(
   CqOp *p, const CqArgDef *pDef, sqlite3_value *pVal, CqVal *pOut
 ){
   i64 iMax = pDef->iMax ? pDef->iMax : CQ_I64_MAX;
   char *zWant;
-  if( cqIntegral(pVal, &pOut->i) && pOut->i>=pDef->iMin && pOut->i<=iMax ){
+  if( cqIntegral(p, pVal, &pOut->i) && pOut->i>=pDef->iMin && pOut->i<=iMax ){
     return;
   }
-  if( pDef->iMin<0 ){
+  if( p->rc ) return;
+  if( pDef->iMin==CQ_I64_MIN ){
     zWant = sqlite3_mprintf("an integer");
   }else if( pDef->iMax ){
     zWant = sqlite3_mprintf("an integer from %lld to %lld", pDef->iMin, iMax);
@@ -334,6 +155,10 @@ static void cqReadDefault(CqOp *p, const CqArgDef *pDef, CqVal *pOut){
   }
 }
 
+/*
+** Read one value by its definition; pVal==0 is "not given".  Raises
+** bad_argument or too_large.  The bytes of *pOut are the value's own.
+*/
 CQ_PRIV void claimqRead(
   CqOp *p, const CqArgDef *pDef, sqlite3_value *pVal, CqVal *pOut
 ){
@@ -352,9 +177,39 @@ CQ_PRIV void claimqRead(
     case CQ_T_INT:  cqReadInt(p, pDef, pVal, pOut);  break;
     default:        break;
   }
-  if( (pDef->mFlag & CQ_A_NOW) && p->rc==SQLITE_OK ){
+  if( p->rc ) return;
+  if( pDef->eRole==CQ_ROLE_NOW ){
     p->iNow = pOut->i;
     p->bNow = 1;
+  }else if( pDef->eRole==CQ_ROLE_REQUEST ){
+    claimqRequestBegin(p, pOut->t);
+  }
+}
+
+/*
+** The same for a value that comes from the origin of a dead letter (origin.c).
+** bInt: the integer iVal, else the text t.  Raises schema_mismatch if it is not
+** of the definition's type: somebody has edited the letter.
+*/
+CQ_PRIV void claimqReadPlain(
+  CqOp *p, const CqArgDef *pDef, int bInt, CqText t, i64 iVal, CqVal *pOut
+){
+  int bOk = pDef->eType==CQ_T_INT ? bInt : !bInt;
+  memset(pOut, 0, sizeof(*pOut));
+  if( p->rc ) return;
+  pOut->bGiven = 1;
+  pOut->t = t;
+  pOut->i = iVal;
+  if( pDef->eType==CQ_T_INT ){
+    i64 iMax = pDef->iMax ? pDef->iMax : CQ_I64_MAX;
+    bOk = bOk && iVal>=pDef->iMin && iVal<=iMax;
+  }else if( pDef->eType==CQ_T_WORD ){
+    pOut->i = bOk ? claimqWord(pDef->xWords(), t) : -1;
+    bOk = pOut->i>=0;
+  }
+  if( !bOk ){
+    claimqFail(p, CQ_SCHEMA_MISMATCH, "the origin of the letter has a %s that "
+        "no work can have: repair it", pDef->zName);
   }
 }
 
@@ -413,6 +268,10 @@ static int cqFindOption(
   return -1;
 }
 
+/*
+** Read trailing name, value pairs into aOut[], which has one for each of the
+** nDef definitions; those not given get their defaults.
+*/
 CQ_PRIV void claimqReadOptions(
   CqOp *p, const CqArgDef *aDef, int nDef, int mVerb,
   int nVal, sqlite3_value **apVal, CqVal *aOut
@@ -435,6 +294,9 @@ CQ_PRIV void claimqReadOptions(
   }
 }
 
+/*
+** When new work is available: available_at_ms, or now + delay_ms.
+*/
 CQ_PRIV i64 claimqDueAt(CqOp *p, const CqVal *pAt, const CqVal *pDelay){
   if( pAt->bGiven && pDelay->bGiven ){
     claimqFail(p, CQ_BAD_ARGUMENT,
@@ -443,26 +305,5 @@ CQ_PRIV i64 claimqDueAt(CqOp *p, const CqVal *pAt, const CqVal *pDelay){
   }
   if( p->rc ) return 0;           /* The values may be wrong ones */
   if( pAt->bGiven ) return pAt->i;
-  return claimqAddSat(claimqNow(p), pDelay->bGiven ? pDelay->i : 0);
-}
-
-/**************************************************************************
-** Lists of keys
-*/
-
-CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
-  if( p->rc ) return;
-  if( pIds->n>=pIds->nAlloc ){
-    int nNew = pIds->nAlloc ? pIds->nAlloc*2 : 16;
-    i64 *aNew = claimqRealloc(p, pIds->a, nNew*(i64)sizeof(i64));
-    if( aNew==0 ) return;
-    pIds->a = aNew;
-    pIds->nAlloc = nNew;
-  }
-  pIds->a[pIds->n++] = iId;
-}
-
-CQ_PRIV void claimqIdsClear(CqIds *pIds){
-  sqlite3_free(pIds->a);
-  memset(pIds, 0, sizeof(*pIds));
+  return claimqAddSat(claimqClock(p), pDelay->bGiven ? pDelay->i : 0);
 }

@@ -1,5 +1,5 @@
 /*
-** stmt_cache.c: prepared statements and who owns them.
+** stmt.c: prepared statements and who owns them.
 **
 ** Preparing costs several times more than running, so each connection keeps
 ** the statements of sql/ it has used.  Two things make that less simple than
@@ -23,6 +23,10 @@
 */
 #include "claimq_int.h"
 
+/*
+** What claimq knows of a connection, with one reference, which is the caller's.
+** 0 if there is no memory.
+*/
 CQ_PRIV CqConn *claimqConnNew(sqlite3 *db){
   CqConn *p = sqlite3_malloc(sizeof(CqConn));
   if( p ){
@@ -38,6 +42,9 @@ CQ_PRIV void claimqConnRef(CqConn *p){
   p->nRef++;
 }
 
+/*
+** Finalize all idle statements.
+*/
 static void cqCacheEmpty(CqConn *p){
   int i;
   for(i=0; i<CQ_NSTMT; i++){
@@ -47,11 +54,15 @@ static void cqCacheEmpty(CqConn *p){
   p->bChecked = 0;
 }
 
+/*
+** Drop a reference; the last one frees.
+*/
 CQ_PRIV void claimqConnUnref(void *pArg){
   CqConn *p = (CqConn*)pArg;
   assert( p->nRef>0 );
   if( --p->nRef==0 ){
     cqCacheEmpty(p);
+    claimqWatchFree(p->pWatch);
     sqlite3_free(p);
   }
 }
@@ -61,14 +72,22 @@ CQ_PRIV void claimqConnUnref(void *pArg){
 */
 
 /*
-** A statement failed.  "No such table" is worth a better word.
+** A statement failed.  "No such table" is worth a better word; what a function
+** of claimq's own has said is not.
 */
 static void cqStmtFail(CqOp *p, const char *zSql, int rc){
   if( p->rc ) return;
-  if( (rc & 0xff)==SQLITE_ERROR ) claimqSchemaDiagnose(p, zSql);
+  if( (rc & 0xff)==SQLITE_ERROR
+   && strncmp(sqlite3_errmsg(p->db), "claimq: ", 8)!=0
+  ){
+    claimqSchemaDiagnose(p, zSql);
+  }
   claimqFailRc(p, rc);
 }
 
+/*
+** Prepare one of our statements.  0 if op has an error or gets one here.
+*/
 static sqlite3_stmt *cqPrepare(CqOp *p, int eStmt, unsigned int mFlag){
   sqlite3_stmt *pStmt = 0;
   int rc;
@@ -87,73 +106,169 @@ static void cqCacheOwn(CqOp *p){
   }
 }
 
-CQ_PRIV sqlite3_stmt *claimqStmt(CqOp *p, int eStmt){
-  CqConn *pConn = p->pConn;
-  sqlite3_stmt *pStmt;
-  if( p->rc ) return 0;
-  pStmt = pConn->apStmt[eStmt];
-  if( pStmt ){
-    pConn->apStmt[eStmt] = 0;
-    return pStmt;
-  }
-  cqCacheOwn(p);
-  claimqSchemaCheck(p);
-  return cqPrepare(p, eStmt, SQLITE_PREPARE_PERSISTENT);
+/*
+** Statements that take the lock or begin and end transactions run before
+** anything is known of the tables.
+*/
+static int cqStmtBare(int eStmt){
+  return strncmp(claimqSql[eStmt].zName, "TXN_", 4)==0;
 }
 
-CQ_PRIV void claimqStmtDone(CqOp *p, int eStmt, sqlite3_stmt *pStmt){
+/*
+** Take a statement, ready to bind.  Its pStmt is 0 if op has an error or gets
+** one here; all that takes a CqStmt is a no-op then.
+*/
+CQ_PRIV CqStmt claimqStmt(CqOp *p, int eStmt){
   CqConn *pConn = p->pConn;
+  CqStmt s;
+  memset(&s, 0, sizeof(s));
+  s.eStmt = eStmt;
+  if( p->rc ) return s;
+  s.pStmt = pConn->apStmt[eStmt];
+  if( s.pStmt ){
+    pConn->apStmt[eStmt] = 0;
+    return s;
+  }
+  cqCacheOwn(p);
+  if( !cqStmtBare(eStmt) ) claimqSchemaCheck(p);
+  s.pStmt = cqPrepare(p, eStmt, SQLITE_PREPARE_PERSISTENT);
+  return s;
+}
+
+/*
+** Give a statement back to its slot, reset and unbound.  If the slot is taken
+** (the statement was in use when it was needed a second time) or nobody would
+** empty the cache, it is finalized.
+*/
+CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
+  CqConn *pConn = p->pConn;
+  sqlite3_stmt *pStmt = pS->pStmt;
   int rc;
   if( pStmt==0 ) return;
+  assert( strcmp(sqlite3_sql(pStmt), claimqSql[pS->eStmt].zSql)==0 );
   rc = sqlite3_reset(pStmt);
-  /* What it says now was told when it was stepped. */
+  /* What it says now was reported when it was stepped. */
   if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);
-  if( pConn->apStmt[eStmt]==0 && pConn->bOwned ){
+  if( pConn->apStmt[pS->eStmt]==0 && pConn->bOwned ){
     sqlite3_clear_bindings(pStmt);
-    pConn->apStmt[eStmt] = pStmt;
+    pConn->apStmt[pS->eStmt] = pStmt;
   }else{
     sqlite3_finalize(pStmt);
   }
+  pS->pStmt = 0;
 }
 
-CQ_PRIV void claimqBindInt(CqOp *p, sqlite3_stmt *pStmt, int i, i64 v){
-  if( p->rc==SQLITE_OK ) claimqFailRc(p, sqlite3_bind_int64(pStmt, i, v));
+/*
+** Make ready to run again, with other values for some parameters.
+*/
+CQ_PRIV void claimqStmtReset(CqStmt *pS){
+  if( pS->pStmt ) sqlite3_reset(pS->pStmt);
+}
+
+/*
+** In a debug build a statement knows which parameters were bound, and asserts
+** at its first step that none was forgotten.
+*/
+#ifndef NDEBUG
+static void cqStmtBound(CqStmt *pS, int i){
+  assert( i>=1 && i<=claimqSql[pS->eStmt].nParam );
+  assert( claimqSql[pS->eStmt].nParam<=32 );
+  assert( sqlite3_bind_parameter_name(pS->pStmt, i)!=0 );
+  pS->mBound |= (u32)1<<(i-1);
+}
+static int cqStmtAllBound(const CqStmt *pS){
+  int i;
+  for(i=1; i<=claimqSql[pS->eStmt].nParam; i++){
+    if( sqlite3_bind_parameter_name(pS->pStmt, i)
+     && (pS->mBound>>(i-1) & 1)==0
+    ){
+      return 0;
+    }
+  }
+  return 1;
+}
+#else
+# define cqStmtBound(S, I) (void)0
+#endif
+
+CQ_PRIV void claimqBindInt(CqOp *p, CqStmt *pS, int i, i64 v){
+  if( p->rc ) return;
+  cqStmtBound(pS, i);
+  claimqFailRc(p, sqlite3_bind_int64(pS->pStmt, i, v));
 }
 
 /*
 ** The bytes must stay until the statement is given back.
 */
-CQ_PRIV void claimqBindText(CqOp *p, sqlite3_stmt *pStmt, int i, CqText t){
-  if( p->rc || t.z==0 ) return;
-  claimqFailRc(p, sqlite3_bind_text(pStmt, i, t.z, t.n, SQLITE_STATIC));
+CQ_PRIV void claimqBindText(CqOp *p, CqStmt *pS, int i, CqText t){
+  if( p->rc ) return;
+  cqStmtBound(pS, i);
+  if( t.z==0 ) claimqBindNull(p, pS, i);
+  else claimqFailRc(p, sqlite3_bind_text(pS->pStmt, i, t.z, t.n,
+                                         SQLITE_STATIC));
 }
 
 CQ_PRIV void claimqBindValue(
-  CqOp *p, sqlite3_stmt *pStmt, int i, sqlite3_value *pVal
+  CqOp *p, CqStmt *pS, int i, sqlite3_value *pVal
 ){
-  if( p->rc || pVal==0 ) return;
-  claimqFailRc(p, sqlite3_bind_value(pStmt, i, pVal));
+  if( p->rc ) return;
+  cqStmtBound(pS, i);
+  if( pVal==0 ) claimqBindNull(p, pS, i);
+  else claimqFailRc(p, sqlite3_bind_value(pS->pStmt, i, pVal));
+}
+
+/*
+** A statement comes unbound from the cache, but may be run several times.
+*/
+CQ_PRIV void claimqBindNull(CqOp *p, CqStmt *pS, int i){
+  if( p->rc ) return;
+  cqStmtBound(pS, i);
+  claimqFailRc(p, sqlite3_bind_null(pS->pStmt, i));
 }
 
 CQ_PRIV void claimqBindPointer(
-  CqOp *p, sqlite3_stmt *pStmt, int i, void *pPtr, const char *zType
+  CqOp *p, CqStmt *pS, int i, void *pPtr, const char *zType
 ){
   if( p->rc ) return;
-  claimqFailRc(p, sqlite3_bind_pointer(pStmt, i, pPtr, zType, 0));
+  cqStmtBound(pS, i);
+  claimqFailRc(p, sqlite3_bind_pointer(pS->pStmt, i, pPtr, zType, 0));
 }
 
-CQ_PRIV void claimqBindIds(
-  CqOp *p, sqlite3_stmt *pStmt, int i, const CqIds *pIds
-){
-  claimqBindPointer(p, pStmt, i, (void*)pIds, CQ_IDS_TYPE);
+CQ_PRIV void claimqBindIds(CqOp *p, CqStmt *pS, int i, const CqIds *pIds){
+  claimqBindPointer(p, pS, i, (void*)pIds, CQ_IDS_TYPE);
 }
 
-CQ_PRIV int claimqStep(CqOp *p, sqlite3_stmt *pStmt){
+/*
+** A common parameter, if the statement has it.
+*/
+CQ_PRIV void claimqBindCommonInt(CqOp *p, CqStmt *pS, int eCommon, i64 v){
+  int i = claimqSql[pS->eStmt].aCommon[eCommon];
+  if( i ) claimqBindInt(p, pS, i, v);
+}
+CQ_PRIV void claimqBindCommonText(CqOp *p, CqStmt *pS, int eCommon, CqText t){
+  int i = claimqSql[pS->eStmt].aCommon[eCommon];
+  if( i ) claimqBindText(p, pS, i, t);
+}
+
+/*
+** :now and :clock, those that the statement has.
+*/
+CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
+  i64 iNow = claimqClock(p);
+  claimqBindCommonInt(p, pS, CQ_P_now, iNow);
+  claimqBindCommonInt(p, pS, CQ_P_clock, p->bClock);
+}
+
+/*
+** 1 if there is a row; 0 at the end, and if op has an error or gets one here.
+*/
+CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
   int rc;
   if( p->rc ) return 0;
-  rc = sqlite3_step(pStmt);
+  assert( pS->pStmt && cqStmtAllBound(pS) );
+  rc = sqlite3_step(pS->pStmt);
   if( rc==SQLITE_ROW ) return 1;
-  if( rc!=SQLITE_DONE ) cqStmtFail(p, sqlite3_sql(pStmt), rc);
+  if( rc!=SQLITE_DONE ) cqStmtFail(p, claimqSql[pS->eStmt].zSql, rc);
   return 0;
 }
 
@@ -162,36 +277,49 @@ CQ_PRIV int claimqStep(CqOp *p, sqlite3_stmt *pStmt){
 ** sqlite3_column_*() locks the connection.  Such a value is safe to look at,
 ** because the sqlite3_step() that called claimq holds that lock.
 */
-CQ_PRIV CqText claimqColumnText(CqOp *p, sqlite3_stmt *pStmt, int iCol){
-  return claimqTextOrNull(p, sqlite3_column_value(pStmt, iCol));
+CQ_PRIV sqlite3_value *claimqColValue(const CqStmt *pS, int iCol){
+  return sqlite3_column_value(pS->pStmt, iCol);
+}
+CQ_PRIV i64 claimqColInt(const CqStmt *pS, int iCol){
+  return sqlite3_column_int64(pS->pStmt, iCol);
+}
+CQ_PRIV int claimqColType(const CqStmt *pS, int iCol){
+  return sqlite3_column_type(pS->pStmt, iCol);
+}
+CQ_PRIV CqText claimqColText(CqOp *p, const CqStmt *pS, int iCol){
+  CqText none = {0, 0};
+  if( p->rc ) return none;
+  return claimqTextOrNull(p, sqlite3_column_value(pS->pStmt, iCol));
 }
 
 /*
-** PRAGMA count_changes makes writes return a row: step until the end.
+** Run a write to its end and give it back.  Returns the number of rows it
+** changed, 0 after an error.  (PRAGMA count_changes makes writes return a row:
+** step until the end.)
 */
-CQ_PRIV i64 claimqExec(CqOp *p, int eStmt, sqlite3_stmt *pStmt){
+CQ_PRIV i64 claimqExec(CqOp *p, CqStmt *pS){
   i64 nChange = 0;
-  while( claimqStep(p, pStmt) ){}
+  while( claimqStep(p, pS) ){}
   if( p->rc==SQLITE_OK ) nChange = sqlite3_changes(p->db);
-  claimqStmtDone(p, eStmt, pStmt);
+  claimqStmtDone(p, pS);
   return nChange;
 }
 
+/*
+** Run a statement that is not kept: one that changes the schema.
+*/
 CQ_PRIV void claimqExecSql(CqOp *p, const char *zSql){
   sqlite3_stmt *pStmt = 0;
+  int rc;
   if( p->rc ) return;
-  claimqFailRc(p, sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0));
-  while( claimqStep(p, pStmt) ){}
+  rc = sqlite3_prepare_v2(p->db, zSql, -1, &pStmt, 0);
+  if( rc==SQLITE_OK ){
+    while( (rc = sqlite3_step(pStmt))==SQLITE_ROW ){}
+    if( rc==SQLITE_DONE ) rc = SQLITE_OK;
+    else cqStmtFail(p, zSql, rc);
+  }
+  claimqFailRc(p, rc);
   sqlite3_finalize(pStmt);
-}
-
-CQ_PRIV int claimqStmtSteps(sqlite3_stmt *pStmt){
-  return pStmt ? sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_VM_STEP, 0) : 0;
-}
-
-CQ_PRIV int claimqStmtScanned(sqlite3_stmt *pStmt){
-  return pStmt==0 ? 0
-       : sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_FULLSCAN_STEP, 0);
 }
 
 /**************************************************************************
@@ -299,7 +427,10 @@ static int cqCacheRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
   return SQLITE_OK;
 }
 
-CQ_PRIV int claimqCacheRegister(CqConn *pConn){
+/*
+** Register the table claimq_stmt.  Returns an SQLite code.
+*/
+CQ_PRIV int claimqStmtRegister(CqConn *pConn){
   static const sqlite3_module module = {
     .xConnect    = cqCacheConnect,
     .xBestIndex  = cqCacheBestIndex,

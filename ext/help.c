@@ -1,0 +1,162 @@
+/*
+** help.c: claimq_help, the table of everything that can be called.
+**
+**     SELECT argument, type, default_value FROM claimq_help
+**      WHERE name='claimq_lane' AND kind='argument';
+**     -- lane|text|
+**     -- owner|text|
+**     -- ttl_ms|integer|30000  ...
+**
+** It is filled from the same definitions that arguments are read by, so it
+** cannot be wrong about them.  A row is a function, a table (position 0), one
+** of its arguments (position 1, 2, ...) or one of its options, which have no
+** position.
+*/
+#include "claimq_int.h"
+
+#define CQ_HELP_COLS \
+  "name:t kind:t position:i argument:t type:t default_value:b " \
+  "minimum:i maximum:i words:t doc:t"
+#define CQ_HELP_NAME     0
+#define CQ_HELP_KIND     1
+#define CQ_HELP_POSITION 2
+#define CQ_HELP_ARGUMENT 3
+#define CQ_HELP_TYPE     4
+#define CQ_HELP_DEFAULT  5
+#define CQ_HELP_MINIMUM  6
+#define CQ_HELP_MAXIMUM  7
+#define CQ_HELP_WORDS    8
+#define CQ_HELP_DOC      9
+
+/*
+** Begin a row.  Returns its cells, 0 on error.
+*/
+static CqCell *cqHelpRow(
+  CqOp *p, CqRows *pRows, const char *zName, const char *zKind, const char *zDoc
+){
+  CqCell *a = claimqRowsAdd(p, pRows);
+  if( a==0 ) return 0;
+  claimqCellText(p, pRows, &a[CQ_HELP_NAME], claimqStr(zName));
+  claimqCellText(p, pRows, &a[CQ_HELP_KIND], claimqStr(zKind));
+  claimqCellText(p, pRows, &a[CQ_HELP_DOC], claimqStr(zDoc));
+  return p->rc ? 0 : a;
+}
+
+/*
+** The words of a list, with commas between them, into a cell.
+*/
+static void cqHelpWords(
+  CqOp *p, CqRows *pRows, CqCell *pCell, const char *const *azWord
+){
+  char *z = sqlite3_mprintf("%s", azWord[0]);
+  int i;
+  for(i=1; z && azWord[i]; i++) z = sqlite3_mprintf("%z,%s", z, azWord[i]);
+  if( z==0 ) p->rc = SQLITE_NOMEM;
+  else claimqCellText(p, pRows, pCell, claimqStr(z));
+  sqlite3_free(z);
+}
+
+/*
+** An argument (iPosition>0) or an option (0).
+*/
+static void cqHelpArg(
+  CqOp *p, CqRows *pRows, const char *zName, const CqArgDef *pDef,
+  int iPosition
+){
+  static const char *const azType[] = {
+    "any", "text", "integer", "word", "json"
+  };
+  CqCell *a = cqHelpRow(p, pRows, zName, iPosition ? "argument" : "option",
+                        pDef->zDoc);
+  if( a==0 ) return;
+  if( iPosition ) claimqCellInt(&a[CQ_HELP_POSITION], iPosition);
+  claimqCellText(p, pRows, &a[CQ_HELP_ARGUMENT], claimqStr(pDef->zName));
+  claimqCellText(p, pRows, &a[CQ_HELP_TYPE], claimqStr(azType[pDef->eType]));
+  if( pDef->eType==CQ_T_INT ){
+    if( pDef->bDefault || pDef->iDefault ){
+      claimqCellInt(&a[CQ_HELP_DEFAULT], pDef->iDefault);
+    }
+    claimqCellInt(&a[CQ_HELP_MINIMUM], pDef->iMin);
+    claimqCellInt(&a[CQ_HELP_MAXIMUM], pDef->iMax ? pDef->iMax : CQ_I64_MAX);
+  }else if( pDef->eType==CQ_T_WORD ){
+    if( (pDef->mFlag & (CQ_A_REQUIRED|CQ_A_NULL))==0 && !pDef->bNoDefault ){
+      claimqCellText(p, pRows, &a[CQ_HELP_DEFAULT],
+                     claimqStr(pDef->xWords()[pDef->iDefault]));
+    }
+    cqHelpWords(p, pRows, &a[CQ_HELP_WORDS], pDef->xWords());
+  }else{
+    claimqCellText(p, pRows, &a[CQ_HELP_DEFAULT], claimqStr(pDef->zDefault));
+    if( pDef->iMax ) claimqCellInt(&a[CQ_HELP_MAXIMUM], pDef->iMax);
+  }
+}
+
+/*
+** The options that a verb has in the disciplines, each once.
+*/
+static void cqHelpVerb(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
+  const CqArgDef *aOpt;
+  int i, j, n, k;
+  for(i=-1; (aOpt = claimqVerbOptions(i, &n))!=0; i++){
+    for(j=0; j<n; j++){
+      const CqArgDef *aOther;
+      int m, bSeen = 0;
+      if( (aOpt[j].mVerb>>pDef->iData & 1)==0 ) continue;
+      for(k=-1; k<i && !bSeen; k++){
+        aOther = claimqVerbOptions(k, &m);
+        while( m-->0 && !bSeen ){
+          bSeen = strcmp(aOther[m].zName, aOpt[j].zName)==0
+               && (aOther[m].mVerb>>pDef->iData & 1);
+        }
+      }
+      if( !bSeen ) cqHelpArg(p, pRows, pDef->zName, &aOpt[j], 0);
+    }
+  }
+}
+
+static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
+  CqCell *a = cqHelpRow(p, pRows, pDef->zName, "function", pDef->zDoc);
+  int i;
+  if( a==0 ) return;
+  claimqCellInt(&a[CQ_HELP_POSITION], 0);
+  for(i=0; i<pDef->nArg; i++){
+    cqHelpArg(p, pRows, pDef->zName, &pDef->aArg[i], i+1);
+  }
+  for(i=0; i<pDef->nOpt; i++){
+    cqHelpArg(p, pRows, pDef->zName, &pDef->aOpt[i], 0);
+  }
+  if( claimqIsVerb(pDef) ) cqHelpVerb(p, pRows, pDef);
+}
+
+static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){
+  CqCell *a = cqHelpRow(p, pRows, pDef->zName, "table", pDef->zDoc);
+  int i;
+  if( a==0 ) return;
+  claimqCellInt(&a[CQ_HELP_POSITION], 0);
+  for(i=0; i<pDef->nArg; i++){
+    cqHelpArg(p, pRows, pDef->zName, &pDef->aArg[i], i+1);
+  }
+}
+
+static void cqHelpNext(CqOp *p, CqClaim *pC){
+  const CqFuncDef *aFunc;
+  const CqTableDef *aTable;
+  int i, j, n;
+  for(i=0; (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n; j++) cqHelpTable(p, pC->pRows, &aTable[j]);
+  }
+  for(i=0; (aFunc = claimqFuncList(i, &n))!=0; i++){
+    for(j=0; j<n; j++) cqHelpFunc(p, pC->pRows, &aFunc[j]);
+  }
+}
+
+/*
+** The table itself.
+*/
+CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable){
+  static const CqTableDef aTable[] = {
+    { .zName = "claimq_help", .zCols = CQ_HELP_COLS, .zOrder = "",
+      .zDoc = "everything that can be called", .xNext = cqHelpNext },
+  };
+  *pnTable = CQ_ARRAYSIZE(aTable);
+  return aTable;
+}

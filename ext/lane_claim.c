@@ -1,0 +1,451 @@
+/*
+** lane_claim.c: how a claim of a lane chooses jobs, and stamps them.
+**
+** Jobs stand in one index by (lane, partition, set of required capabilities,
+** due), and within the ready ones (due = -1) in claim order.  A claim looks at
+** the sets of its lane, keeps those its worker satisfies, and reads the head
+** of each, keeping the best max_jobs keys seen so far.  A set is left at the
+** first ready job that is no better than all of these, so a set costs one
+** seek, and jobs of sets that the worker does not satisfy cost nothing,
+** however many they are.  Jobs that became due but were not promoted yet (see
+** sql/schema.sql) are in no order: all of them are looked at, and promoted if
+** they are many.  Jobs among the ready ones that are not claimable, mostly
+** because others hold them, are passed over, and moved out of the way if they
+** are many.
+**
+** What the sets cost: test/lane_cost.test holds a claim to less than 200 steps
+** of SQLite's machine, 6 more for each set of the lane and partition if its
+** worker has any capabilities, and 75 more for each set that it satisfies.  So
+** thousands of sets are fine, but a set for every job is not: give such jobs
+** lanes or partitions.
+**
+** Each job is a claim of its own, with a lease of its own, which is derived
+** here and nowhere else: the statements that stamp several jobs read the
+** leases from the list of jobs (see vtab/id_list.c).
+*/
+#include "lane.h"
+
+/* The claim's own state. */
+typedef struct CqLane CqLane;
+struct CqLane {
+  CqCaps offered;                 /* The worker's capabilities */
+  CqIds sets;                     /* Sets that it satisfies, besides set 0 */
+  CqJobKey *aPick;                /* The best jobs so far, in order */
+  int nPick, nPickAlloc;
+  CqIds spent;                    /* Met, and reclaimed too often */
+  CqIds passed;                   /* Passed over, where these were many */
+  CqIds late;                     /* Sets with many that waited and are due */
+  i64 iNow;
+  int nDue;                       /* Jobs of this set that waited and are due */
+  u8 bFound;                      /* This set has something to give */
+  u8 bNew;                        /* All jobs taken are new */
+};
+typedef char CqCheckLane[sizeof(CqLane)<=sizeof(CqOwn) ? 1 : -1];
+
+static CqLane *cqLaneOwn(CqClaim *pC){
+  return (CqLane*)&pC->own;
+}
+
+CQ_PRIV void claimqLaneArgs(CqOp *p, CqClaim *pC){
+  const CqVal *pCaps = &pC->aArg[CQ_LANE_CAPS];
+  if( pCaps->bGiven ) claimqLaneCaps(p, pCaps->t, &cqLaneOwn(pC)->offered);
+}
+
+CQ_PRIV void claimqLaneDone(CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  claimqIdsClear(&pL->sets);
+  claimqIdsClear(&pL->spent);
+  claimqIdsClear(&pL->passed);
+  claimqIdsClear(&pL->late);
+  sqlite3_free(pL->aPick);
+  sqlite3_free(pL->offered.a);
+}
+
+/**************************************************************************
+** Choosing jobs
+*/
+
+/*
+** The place of a key among the picks: before all that go after it.
+*/
+static int cqLanePlace(const CqLane *pL, const CqJobKey *pKey){
+  int iLow = 0, iHigh = pL->nPick;
+  if( iHigh && claimqJobCompare(&pL->aPick[iHigh-1], pKey)<0 ) return iHigh;
+  while( iLow<iHigh ){
+    int iMid = (iLow + iHigh)/2;
+    if( claimqJobCompare(&pL->aPick[iMid], pKey)<0 ) iLow = iMid+1;
+    else iHigh = iMid;
+  }
+  return iLow;
+}
+
+/*
+** Put a key at place i; the last one falls out if there are nMax.
+*/
+static void cqLanePick(
+  CqOp *p, CqLane *pL, i64 nMax, int i, const CqJobKey *pKey
+){
+  if( pL->nPick>=nMax ){
+    pL->nPick--;
+  }else if( pL->nPick>=pL->nPickAlloc ){
+    int nNew = pL->nPickAlloc ? pL->nPickAlloc*2 : 16;
+    CqJobKey *aNew = claimqRealloc(p, pL->aPick, nNew*(i64)sizeof(*aNew));
+    if( aNew==0 ) return;
+    pL->aPick = aNew;
+    pL->nPickAlloc = nNew;
+  }
+  memmove(&pL->aPick[i+1], &pL->aPick[i],
+          (size_t)(pL->nPick-i)*sizeof(*pKey));
+  pL->aPick[i] = *pKey;
+  pL->nPick++;
+}
+
+/* For sqlite3_bind_pointer(): the CqLane of the claim in progress. */
+#define CQ_LANE_TYPE "claimq-lane"
+
+/*
+** claimq_judge(who, job_id, due, available_at_ms, active, auto, expires_at_ms,
+** reclaim_count, max_reclaims): 1 if the job is claimable.  Others are noted if
+** that is useful: those that are spent, to fail; those that were passed over
+** before anything was found, to be moved.  Called by anybody else the function
+** does nothing.
+**
+** The statements that look for jobs ask here, and do not hand over every job:
+** so one that is passed over costs a third less.
+*/
+CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
+  sqlite3_value **ap = pCall->apVal;
+  CqLane *pL;
+  CqJobState job;
+  CqIds *pIds = 0;
+  int eWhy, bDue;
+  if( pCall->nVal!=9 ) return;
+  pL = (CqLane*)sqlite3_value_pointer(ap[0], CQ_LANE_TYPE);
+  if( pL==0 ) return;
+  bDue = sqlite3_value_int64(ap[2])>=0;
+  job.iAvailable = sqlite3_value_int64(ap[3]);
+  job.bActive = (u8)sqlite3_value_int(ap[4]);
+  job.bAuto = (u8)sqlite3_value_int(ap[5]);
+  job.iExpires = sqlite3_value_int64(ap[6]);
+  job.nReclaim = sqlite3_value_int64(ap[7]);
+  job.nMaxReclaim = sqlite3_value_int64(ap[8]);
+  eWhy = claimqJobWhy(&job, pL->iNow);
+  sqlite3_result_int(pCall->pCtx, eWhy==CQ_WHY_CLAIMABLE);
+  if( eWhy==CQ_WHY_CLAIMABLE ) return;
+  if( bDue ) pL->nDue++;
+  if( eWhy==CQ_WHY_RECLAIMS ) pIds = &pL->spent;
+  else if( !bDue && !pL->bFound ) pIds = &pL->passed;
+  if( pIds && pIds->n<CQ_DUE_MOST ){
+    claimqIdsAdd(p, pIds, sqlite3_value_int64(ap[1]));
+  }
+}
+
+/*
+** Pick the job that pJob, LANE_READY or LANE_DUE, stands on, if there is room.
+** Returns 0 if there is none for one that goes after it.
+*/
+static int cqLaneOffer(CqOp *p, CqClaim *pC, const CqStmt *pJob){
+  CqLane *pL = cqLaneOwn(pC);
+  CqJobKey key;
+  int i;
+  pL->bFound = 1;
+  if( claimqColInt(pJob, CQ_COL_LANE_READY_due)>=0 ) pL->nDue++;
+  key.iJob = claimqColInt(pJob, CQ_COL_LANE_READY_job_id);
+  key.iPriority = claimqColInt(pJob, CQ_COL_LANE_READY_priority);
+  key.iCreated = claimqColInt(pJob, CQ_COL_LANE_READY_created_at_ms);
+  i = cqLanePlace(pL, &key);
+  if( i>=pC->nMax ) return 0;
+  cqLanePick(p, pL, pC->nMax, i, &key);
+  return i+1<pC->nMax;
+}
+
+/*
+** Add the sets that the worker satisfies.  A set that somebody corrupted is
+** satisfied by nobody.
+*/
+static void cqLaneSets(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_SETS);
+  claimqBindText(p, &s, CQ_LANE_SETS_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_SETS_partition, pC->aArg[CQ_LANE_PARTITION].i);
+  while( claimqStep(p, &s) ){
+    CqText required = claimqColText(p, &s, CQ_COL_LANE_SETS_required);
+    if( claimqCapsMeet(required, pL->offered.a, pL->offered.n) ){
+      claimqIdsAdd(p, &pL->sets, claimqColInt(&s, CQ_COL_LANE_SETS_cap_id));
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** Take LANE_READY or LANE_DUE, for the sets of the claim's lane.
+*/
+static CqStmt cqLaneStmt(CqOp *p, CqClaim *pC, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindText(p, &s, CQ_LANE_READY_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_READY_partition, pC->aArg[CQ_LANE_PARTITION].i);
+  claimqBindPointer(p, &s, CQ_LANE_READY_who, cqLaneOwn(pC), CQ_LANE_TYPE);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  return s;
+}
+
+/*
+** Look at all jobs of a set that waited and became due.
+*/
+static void cqLaneOfferDue(CqOp *p, CqClaim *pC, i64 iSet){
+  CqStmt due = cqLaneStmt(p, pC, CQ_SQL_LANE_DUE);
+  claimqBindInt(p, &due, CQ_LANE_READY_set, iSet);
+  while( claimqStep(p, &due) ) cqLaneOffer(p, pC, &due);
+  claimqStmtDone(p, &due);
+}
+
+/*
+** Look at the ready jobs of a set, as far as needed, and at all that are due;
+** note what upkeep it needs.  pReady is LANE_READY.
+*/
+static void cqLaneOfferSet(CqOp *p, CqClaim *pC, CqStmt *pReady, i64 iSet){
+  CqLane *pL = cqLaneOwn(pC);
+  int nPassed = pL->passed.n;
+  pL->bFound = 0;
+  pL->nDue = 0;
+  claimqBindInt(p, pReady, CQ_LANE_READY_set, iSet);
+  while( claimqStep(p, pReady) ){
+    if( !cqLaneOffer(p, pC, pReady)
+     && claimqColInt(pReady, CQ_COL_LANE_READY_due)<0
+    ){
+      if( claimqColInt(pReady, CQ_COL_LANE_READY_waited) ){
+        cqLaneOfferDue(p, pC, iSet);
+      }
+      break;
+    }
+  }
+  claimqStmtReset(pReady);
+  if( pL->passed.n<=nPassed+CQ_PASS_FEW ) pL->passed.n = nPassed;
+  if( pL->nDue>=CQ_DUE_FEW ) claimqIdsAdd(p, &pL->late, iSet);
+}
+
+/*
+** The usual case: the worker satisfies set 0 alone, and no job waited.  Then
+** the jobs come in the order in which it gets them, and are taken as they come.
+** (To pick them first and to read them again makes a claim and its complete
+** 4 % longer.)  Returns 0 if some waited: then nothing is taken.
+*/
+static int cqLaneStraight(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_HEAD);
+  int bStraight = 1;
+  claimqBindText(p, &s, CQ_LANE_HEAD_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_HEAD_partition, pC->aArg[CQ_LANE_PARTITION].i);
+  claimqBindPointer(p, &s, CQ_LANE_HEAD_who, pL, CQ_LANE_TYPE);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  pL->bFound = 0;
+  while( bStraight && pC->pRows->nRow<pC->nMax && claimqStep(p, &s) ){
+    pL->bFound = 1;
+    bStraight = !claimqColInt(&s, CQ_COL_LANE_HEAD_waited);
+    if( bStraight ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      if( a ) pL->bNew &= (u8)claimqLaneRow(p, pC, &s, a);
+    }
+  }
+  claimqStmtDone(p, &s);
+  if( !bStraight ) pL->passed.n = pL->spent.n = 0;
+  if( pL->passed.n<=CQ_PASS_FEW ) pL->passed.n = 0;
+  return bStraight;
+}
+
+/*
+** Pick the best jobs of all sets that the worker satisfies.
+*/
+static void cqLaneChoose(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt ready = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
+  int i;
+  cqLaneOfferSet(p, pC, &ready, 0);
+  for(i=0; i<pL->sets.n && p->rc==SQLITE_OK; i++){
+    cqLaneOfferSet(p, pC, &ready, pL->sets.a[i]);
+  }
+  claimqStmtDone(p, &ready);
+}
+
+/**************************************************************************
+** The rows
+*/
+
+/*
+** One more; unless somebody corrupted the row, this is an integer.
+*/
+static void cqLaneOneMore(CqCell *pCell){
+  if( pCell->eType==SQLITE_INTEGER ) pCell->u.i = claimqAddSat(pCell->u.i, 1);
+}
+
+CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
+  i64 iJob = claimqColInt(pJob, CQ_COL_LANE_HEAD_job_id);
+  int bActive = (int)claimqColInt(pJob, CQ_COL_LANE_HEAD_active);
+  claimqCellColumns(p, pC->pRows, a, pJob, CQ_LANE_NCOL);
+  claimqCellInt(&a[CQ_COL_LANE_HEAD_job_id], iJob);      /* For cqLaneIds() */
+  if( bActive && p->rc==SQLITE_OK ){
+    cqLaneOneMore(&a[CQ_COL_LANE_HEAD_attempt_index]);
+    cqLaneOneMore(&a[CQ_COL_LANE_HEAD_reclaim_count]);
+  }
+  claimqLeaseMake(p, &pC->lease, pC, iJob,
+      claimqColInt(pJob, CQ_COL_LANE_HEAD_fencing_token),
+      claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane_id));
+  claimqLeaseCells(p, pC->pRows, &a[CQ_LANE_NCOL], &pC->lease,
+      claimqColText(p, pJob, CQ_COL_LANE_HEAD_claim_id),
+      claimqColInt(pJob, CQ_COL_LANE_HEAD_attempts));
+  return !bActive && claimqColInt(pJob, CQ_COL_LANE_HEAD_due)<0;
+}
+
+/*
+** If the job is gone, somebody was faster: the claim is stale.
+*/
+CQ_PRIV int claimqLaneRowOf(
+  CqOp *p, CqClaim *pC, CqStmt *pJob, CqCell *a, i64 iJob
+){
+  int bNew = 0;
+  claimqBindInt(p, pJob, CQ_LANE_HEAD_job, iJob);
+  if( claimqStep(p, pJob) ) bNew = claimqLaneRow(p, pC, pJob, a);
+  else claimqStale(p, &pC->task);
+  claimqStmtReset(pJob);
+  return bNew;
+}
+
+/*
+** The rows of what was picked, in order.
+*/
+static void cqLaneRows(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt job;
+  int i;
+  assert( pC->pRows->nRow==0 || p->rc );
+  if( pL->nPick==0 ) return;
+  job = claimqStmt(p, CQ_SQL_LANE_JOB);
+  for(i=0; i<pL->nPick && p->rc==SQLITE_OK; i++){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    if( a ){
+      pL->bNew &= (u8)claimqLaneRowOf(p, pC, &job, a, pL->aPick[i].iJob);
+    }
+  }
+  claimqStmtDone(p, &job);
+}
+
+/*
+** The list of all that will be written: the rows with their leases, then what
+** is spent, without.
+*/
+static void cqLaneIds(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  int i;
+  for(i=0; i<pC->pRows->nRow && p->rc==SQLITE_OK; i++){
+    claimqIdsAdd(p, &pC->ids,
+                 claimqRow(pC->pRows, i)[CQ_COL_LANE_HEAD_job_id].u.i);
+  }
+  for(i=0; i<pL->spent.n; i++) claimqIdsAdd(p, &pC->ids, pL->spent.a[i]);
+  pC->ids.pRows = pC->pRows;
+  pC->ids.iLease = CQ_LANE_NCOL;
+}
+
+/*
+** Choose, and build the rows.  Jobs that stay in their place must not be very
+** many (CQ_STAY_MOST), and those that are spent do not stay.
+*/
+CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  int nJob;
+  pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
+  pL->bNew = 1;
+  pL->iNow = claimqNow(p);
+  if( pL->offered.n ) cqLaneSets(p, pC);
+  if( pL->sets.n || !cqLaneStraight(p, pC) ){
+    cqLaneChoose(p, pC);
+    cqLaneRows(p, pC);
+  }
+  nJob = pC->pRows->nRow + pL->spent.n;
+  if( pL->spent.n || nJob>CQ_STAY_MOST ) pL->bNew = 0;
+  if( nJob>1 || !pL->bNew ) cqLaneIds(p, pC);
+  pC->task.eNeed = nJob==0 ? CQ_NEED_NOTHING
+                 : pL->passed.n || pL->late.n ? CQ_NEED_TIDY
+                 : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
+}
+
+/*
+** When a claim could succeed: now, or when a job of a set that the worker
+** satisfies falls due or a lease ends.
+*/
+CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  i64 iAt = CQ_I64_MAX;
+  int i;
+  if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
+    CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
+    i64 iLater;
+    claimqBindText(p, &s, CQ_LANE_LATER_lane, pC->aArg[CQ_LANE_LANE].t);
+    claimqBindInt(p, &s, CQ_LANE_LATER_partition,
+                  pC->aArg[CQ_LANE_PARTITION].i);
+    claimqBindInt(p, &s, CQ_LANE_LATER_set, i<0 ? 0 : pL->sets.a[i]);
+    claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
+    claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
+    iLater = claimqLookLater(p, &s);
+    if( iLater<iAt ) iAt = iLater;
+  }
+  return iAt;
+}
+
+/**************************************************************************
+** Writing
+*/
+
+/*
+** Upkeep: jobs that were passed over go where they wait, and jobs that waited
+** become ready, CQ_DUE_MOST of each at most.
+*/
+CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  i64 nMost = CQ_DUE_MOST;
+  CqStmt s;
+  int i;
+  if( pL->passed.n ){
+    s = claimqStmt(p, CQ_SQL_LANE_PARK);
+    claimqBindIds(p, &s, CQ_LANE_PARK_ids, &pL->passed);
+    claimqExec(p, &s);
+  }
+  for(i=0; i<pL->late.n && nMost>0; i++){
+    s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
+    claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
+    claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
+                  pC->aArg[CQ_LANE_PARTITION].i);
+    claimqBindInt(p, &s, CQ_LANE_PROMOTE_set, pL->late.a[i]);
+    claimqBindInt(p, &s, CQ_LANE_PROMOTE_limit, nMost);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    nMost -= claimqExec(p, &s);
+  }
+}
+
+/*
+** Stamp the jobs.  New ones stay where they are in the index: that is why they
+** have statements of their own.  (One new job stamped by the last of these
+** makes a claim and its complete half as long again, by the second a quarter.)
+*/
+CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt s;
+  i64 n = pC->ids.n;
+  if( n==0 ){
+    assert( pL->bNew && pC->pRows->nRow==1 );
+    n = 1;
+    s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEW);
+    claimqLeaseBind(p, &s, &pC->lease);
+    claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_fence, pC->lease.iFence);
+  }else if( pL->bNew ){
+    s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEWS);
+    claimqLeaseBind(p, &s, &pC->lease);
+    claimqBindIds(p, &s, CQ_LANE_STAMP_NEWS_ids, &pC->ids);
+  }else{
+    s = claimqStmt(p, pL->spent.n ? CQ_SQL_LANE_STAMP_SPENT
+                                  : CQ_SQL_LANE_STAMP);
+    claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  }
+  claimqClaimStamp(p, pC, &s, n);
+}

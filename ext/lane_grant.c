@@ -1,0 +1,182 @@
+/*
+** lane_grant.c: reclaiming a job by permission.
+**
+**     SELECT claimq_submit('deploy', 'v7', 'reclaim', 'grant');         -- 1
+**     -- worker-a claims job 1 and vanishes; its lease expires
+**     SELECT claimq_grant(1, 'worker-b', 60000);                        -- 1
+**     SELECT outcome, claim_id FROM claimq_reclaim(1, 'worker-b');
+**     -- claimed|qjc:1:2
+**
+** A job whose `reclaim` is 'grant' is never handed to the next worker by
+** itself: somebody has to look what became of the first.  The newest grant of
+** a job counts.  A reclaim always answers with one row, whose outcome says
+** what happened; only `claimed` fills the columns of job and claim.
+**
+** A reclaim is one UPDATE of the job, which names the grant that it uses up.
+*/
+#include "lane.h"
+
+/**************************************************************************
+** claimq_grant(job_id, owner_id, ttl_ms [, option, value]...) -> grant_id
+*/
+typedef struct CqGrant CqGrant;
+struct CqGrant {
+  CqTask task;                    /* First */
+  const CqVal *aArg, *aOpt;
+  i64 iGrant;                     /* OUT */
+};
+
+static void cqGrantLoad(CqOp *p, CqTask *pTask){
+  CqGrant *pG = (CqGrant*)pTask;
+  i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
+  CqLaneState s;
+  if( !claimqLaneState(p, iJob, &s) ){
+    claimqFail(p, CQ_NOT_FOUND, "there is no job %lld", iJob);
+  }else if( !s.bActive ){
+    claimqFail(p, CQ_NOT_RECLAIMABLE, "job %lld is not active", iJob);
+  }else if( s.bLive ){
+    claimqFail(p, CQ_NOT_RECLAIMABLE,
+        "job %lld is held by a live claim: wait for its end, or revoke it",
+        iJob);
+  }
+  pTask->eNeed = CQ_NEED_ONE;
+}
+
+static void cqGrantApply(CqOp *p, CqTask *pTask){
+  CqGrant *pG = (CqGrant*)pTask;
+  const CqVal *aOpt = pG->aOpt;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT);
+  claimqBindInt(p, &s, CQ_LANE_GRANT_job, pG->aArg[CQ_GRANT_JOB].i);
+  claimqBindCommonText(p, &s, CQ_P_owner, pG->aArg[CQ_GRANT_OWNER].t);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqBindCommonInt(p, &s, CQ_P_expires,
+      claimqAddSat(claimqNow(p), pG->aArg[CQ_GRANT_TTL].i));
+  claimqBindCommonText(p, &s, CQ_P_incarnation, aOpt[CQ_GRANT_INCARNATION].t);
+  claimqBindText(p, &s, CQ_LANE_GRANT_lane_id, aOpt[CQ_GRANT_LANE].t);
+  claimqBindText(p, &s, CQ_LANE_GRANT_capability_hash, aOpt[CQ_GRANT_HASH].t);
+  claimqBindText(p, &s, CQ_LANE_GRANT_worker_capabilities,
+                 aOpt[CQ_GRANT_CAPS].t);
+  claimqBindText(p, &s, CQ_LANE_GRANT_route_snapshot_json,
+                 aOpt[CQ_GRANT_ROUTE].t);
+  claimqBindText(p, &s, CQ_LANE_GRANT_admission_summary,
+                 aOpt[CQ_GRANT_ADMISSION].t);
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
+  pG->iGrant = sqlite3_last_insert_rowid(p->db);
+}
+
+/*
+** Raise bad_argument unless the text, if there is one, is one JSON value.
+*/
+static void cqGrantJson(CqOp *p, const char *zName, CqText json){
+  CqJson r;
+  int e;
+  if( p->rc || json.z==0 ) return;
+  claimqJsonInit(&r, json);
+  while( (e = claimqJsonNext(&r))>CQ_JSON_END ){}
+  if( e==CQ_JSON_ERROR ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "%s is not well-formed JSON", zName);
+  }
+}
+
+CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
+  const CqVal *aOpt = pCall->aOpt;
+  CqGrant g;
+  memset(&g, 0, sizeof(g));
+  g.task.xLoad = cqGrantLoad;
+  g.task.xApply = cqGrantApply;
+  g.task.zWhat = "claimq_grant()";
+  g.aArg = pCall->aArg;
+  g.aOpt = aOpt;
+  if( aOpt[CQ_GRANT_CAPS].bGiven ){
+    claimqLaneCapsCheck(p, "worker_capabilities", aOpt[CQ_GRANT_CAPS].t);
+  }
+  cqGrantJson(p, "route_snapshot_json", aOpt[CQ_GRANT_ROUTE].t);
+  claimqRun(p, &g.task);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, g.iGrant);
+}
+
+/**************************************************************************
+** claimq_reclaim(job, owner, ...)
+*/
+typedef struct CqReclaim CqReclaim;
+struct CqReclaim {
+  i64 iGrant;                     /* The newest grant */
+  int eStmt;                      /* What is to be written, if anything is */
+};
+typedef char CqCheckReclaim[sizeof(CqReclaim)<=sizeof(CqOwn) ? 1 : -1];
+
+/*
+** Judge the newest grant.  Returns the outcome if that settles it, else 0.  A
+** grant that has expired is deleted.
+*/
+static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
+  CqReclaim *pR = (CqReclaim*)&pC->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT_NEWEST);
+  const char *zOutcome = 0;
+  claimqBindInt(p, &s, CQ_LANE_GRANT_NEWEST_job, pC->aArg[CQ_RECLAIM_JOB].i);
+  if( !claimqStep(p, &s) ){
+    zOutcome = "grant_not_found";
+  }else{
+    pR->iGrant = claimqColInt(&s, CQ_COL_LANE_GRANT_NEWEST_grant_id);
+    if( !claimqLeaseLive(
+          claimqColInt(&s, CQ_COL_LANE_GRANT_NEWEST_expires_at_ms),
+          claimqNow(p)) ){
+      zOutcome = "grant_not_found";
+      pR->eStmt = CQ_SQL_LANE_GRANT_DELETE;
+      pC->task.eNeed = CQ_NEED_ONE;
+    }else if( !claimqTextEq(pC->owner,
+          claimqColText(p, &s, CQ_COL_LANE_GRANT_NEWEST_owner_id)) ){
+      zOutcome = "wrong_owner";
+    }
+  }
+  claimqStmtDone(p, &s);
+  return zOutcome;
+}
+
+/*
+** The grant is good: is the job to be had?  Returns the outcome.
+*/
+static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
+  const CqVal *pMax = &pC->aArg[CQ_RECLAIM_MAX];
+  CqLaneState s;
+  claimqLaneState(p, pC->aArg[CQ_RECLAIM_JOB].i, &s);
+  if( !s.bActive || s.bLive ) return "not_reclaimable";
+  ((CqReclaim*)&pC->own)->eStmt = CQ_SQL_LANE_RECLAIM;
+  pC->task.eNeed = CQ_NEED_ONE;
+  return s.nReclaim>=(pMax->bGiven ? pMax->i : s.nMaxReclaim)
+       ? "reclaim_cap_exceeded" : "claimed";
+}
+
+/*
+** The one row.  Unless the job is claimed, all but the outcome is NULL: a job
+** that was reclaimed too often goes into the list without a lease, and fails.
+*/
+CQ_PRIV void claimqReclaimNext(CqOp *p, CqClaim *pC){
+  const char *zOutcome = cqReclaimGrant(p, pC);
+  i64 iJob = pC->aArg[CQ_RECLAIM_JOB].i;
+  CqCell *a = claimqRowsAdd(p, pC->pRows);
+  if( p->rc==SQLITE_OK && zOutcome==0 ) zOutcome = cqReclaimJob(p, pC);
+  if( p->rc ) return;
+  claimqCellText(p, pC->pRows, &a[0], claimqStr(zOutcome));
+  claimqIdsAdd(p, &pC->ids, iJob);
+  pC->ids.pRows = pC->pRows;
+  pC->ids.iLease = 1+CQ_LANE_NCOL;
+  if( claimqTextEq(claimqStr(zOutcome), claimqStr("claimed")) ){
+    CqStmt job = claimqStmt(p, CQ_SQL_LANE_JOB);
+    claimqLaneRowOf(p, pC, &job, &a[1], iJob);
+    claimqStmtDone(p, &job);
+  }
+}
+
+CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
+  CqReclaim *pR = (CqReclaim*)&pC->own;
+  CqStmt s = claimqStmt(p, pR->eStmt);
+  if( pR->eStmt==CQ_SQL_LANE_GRANT_DELETE ){
+    claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
+  }else{
+    claimqBindInt(p, &s, CQ_LANE_RECLAIM_grant, pR->iGrant);
+    claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  }
+  claimqClaimStamp(p, pC, &s, 1);
+}

@@ -1,0 +1,145 @@
+/*
+** lane_verb.c: how the claim of a job ends.
+**
+**     SELECT claimq_complete('qjc:1:1', :token, 'result', 'sent');      -- 1
+**     SELECT claimq_complete('qjc:1:1', :token);           -- 1, once more
+**     SELECT claimq_retry('qjc:2:1', :token, 'timeout');   -- retry, or dead
+**     SELECT claimq_cancel(3);             -- cancelled, claimed or missing
+**
+** The rule of repetition: the job row remembers how its last claim was
+** settled.  complete, retry and reject with that claim and token give the same
+** answer again and write nothing, until the job is claimed again: then there
+** is a current claim, and the old one is displaced.
+*/
+#include "lane.h"
+
+/**************************************************************************
+** The verbs
+*/
+
+/*
+** The claim is over, and settledBy says how.  If this very verb settled it the
+** answer is the same again: set it and return 1; else 0.
+*/
+static int cqLaneRepeated(CqVerb *pV, CqText settledBy){
+  switch( pV->eVerb ){
+    case CQ_COMPLETE:
+      pV->iResult = 1;
+      return claimqTextEq(settledBy, claimqStr("complete"));
+    case CQ_REJECT:
+      pV->iResult = 1;
+      return claimqTextEq(settledBy, claimqStr("reject"));
+    case CQ_RETRY:
+      pV->zResult = "dead";
+      if( claimqTextEq(settledBy, claimqStr("dead")) ) return 1;
+      pV->zResult = "retry";
+      return claimqTextEq(settledBy, claimqStr("retry"));
+  }
+  return 0;
+}
+
+/*
+** The claim does not hold the job.  1 if the verb is a repetition.  The token
+** of a claim that was settled can be told to be wrong.
+*/
+CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
+  if( eVerdict!=CQ_HOLD_DISPLACED
+   || claimqColType(pHead, CQ_COL_LANE_HOLD_claim_id)!=SQLITE_NULL
+   || !claimqTextEq(pV->claimId,
+          claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_claim_id))
+  ){
+    return 0;
+  }
+  if( !claimqTextEq(pV->token,
+          claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_token)) ){
+    CqText none = {0, 0};
+    claimqLeaseLost(p, CQ_HOLD_TOKEN, pV->claimId, none);
+    return 0;
+  }
+  return cqLaneRepeated(pV,
+      claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_by));
+}
+
+/*
+** The claim holds.  Only retry has to decide: back to the queue after a while,
+** or to the dead letters if the attempts are used up.
+*/
+CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  i64 nUsed;
+  if( pV->eVerb!=CQ_RETRY ) return;
+  nUsed = claimqAddSat(claimqColInt(pHead, CQ_COL_LANE_HOLD_attempt_index), 1);
+  if( nUsed>=claimqColInt(pHead, CQ_COL_LANE_HOLD_max_attempts) ){
+    pV->eStmt = CQ_SQL_LANE_FAIL;
+    pV->zResult = "dead";
+  }else if( pV->iDelay<0 ){
+    pV->iUntil = claimqAddSat(claimqNow(p), claimqBackoff(
+        claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_ms),
+        claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_factor),
+        claimqColInt(pHead, CQ_COL_LANE_HOLD_retry_count),
+        claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_max_ms)));
+  }
+}
+
+/*
+** Parameters that only some of the settling statements have.
+*/
+CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
+  if( pS->eStmt==CQ_SQL_LANE_COMPLETE ){
+    claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
+                    pV->aOpt[CQ_LANE_RESULT].pVal);
+  }else if( pS->eStmt==CQ_SQL_LANE_FAIL ){
+    claimqBindText(p, pS, CQ_LANE_FAIL_by,
+                   claimqStr(pV->eVerb==CQ_RETRY ? "dead" : "reject"));
+  }
+}
+
+/**************************************************************************
+** claimq_cancel(job_id [, 'force', 1])
+*/
+typedef struct CqLaneCancel CqLaneCancel;
+struct CqLaneCancel {
+  CqTask task;                    /* First */
+  i64 iJob;
+  int bForce;
+  const char *zResult;            /* OUT */
+};
+
+/*
+** A job that has ended is as good as gone: there is nothing to cancel.
+*/
+static void cqLaneCancelLoad(CqOp *p, CqTask *pTask){
+  CqLaneCancel *pE = (CqLaneCancel*)pTask;
+  CqLaneState s;
+  if( !claimqLaneState(p, pE->iJob, &s) || s.bTerminal ){
+    pE->zResult = "missing";
+  }else if( s.bLive && !pE->bForce ){
+    pE->zResult = "claimed";
+  }else{
+    pE->zResult = "cancelled";
+    pTask->eNeed = CQ_NEED_ONE;
+  }
+}
+
+static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
+  CqLaneCancel *pE = (CqLaneCancel*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_CANCEL);
+  claimqBindInt(p, &s, CQ_LANE_CANCEL_job, pE->iJob);
+  claimqBindInt(p, &s, CQ_LANE_CANCEL_force, pE->bForce);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
+}
+
+/*
+** Returns the word for the caller; of no meaning if op has an error.
+*/
+CQ_PRIV const char *claimqLaneCancel(CqOp *p, const CqVal *pKey, int bForce){
+  CqLaneCancel e;
+  memset(&e, 0, sizeof(e));
+  e.task.xLoad = cqLaneCancelLoad;
+  e.task.xApply = cqLaneCancelApply;
+  e.task.zWhat = "claimq_cancel()";
+  e.iJob = pKey->i;
+  e.bForce = bForce;
+  claimqRun(p, &e.task);
+  return e.zResult;
+}

@@ -1,0 +1,254 @@
+/*
+** look.c: a claim that is only looked at: when could it succeed, and why does
+** it take what it takes?
+**
+**     SELECT claimq_next_at('lane', 'mail', 'capabilities', '["gpu"]');
+**     SELECT * FROM claimq_why('lane', 'mail') WHERE capabilities='["gpu"]';
+**
+** claimq_next_at(), claimq_wait() and claimq_why name a discipline, its scope,
+** and those arguments of its claim table that decide what may be claimed.  From
+** that a CqClaim is made as claim.c makes it, with nobody as its owner; the
+** table's xNextAt or xWhy then looks at it.  Which argument of the table is the
+** scope and which are options is in its definitions: CQ_A_NAME, CQ_A_LOOK.
+*/
+#include "claimq_int.h"
+
+/*
+** Raise bad_argument with the names of all disciplines that can be looked at.
+*/
+static void cqLookUnknown(CqOp *p, CqText name, const char *zMore){
+  char *zList = sqlite3_mprintf("%s", zMore);
+  const CqDiscipline *pD;
+  int i;
+  for(i=0; zList && (pD = claimqDiscipline(i))!=0; i++){
+    if( pD->aTable[0].xNextAt ){
+      zList = sqlite3_mprintf("%z%s'%s'", zList, zList[0] ? ", " : "",
+                              pD->zName);
+    }
+  }
+  if( zList==0 ) p->rc = SQLITE_NOMEM;
+  claimqFail(p, CQ_BAD_ARGUMENT, "discipline must be one of %s, got '%.*s'",
+             zList, claimqShown(name), name.z);
+  sqlite3_free(zList);
+}
+
+/*
+** Begin to look at a claim of the discipline with this name.  zMore: other
+** words that would have been valid, for the message.
+*/
+CQ_PRIV void claimqLookBegin(
+  CqOp *p, CqLook *pLook, CqText name, const char *zMore
+){
+  const CqDiscipline *pD;
+  int i;
+  memset(pLook, 0, sizeof(*pLook));
+  if( p->rc ) return;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    if( pD->aTable[0].xNextAt && claimqTextEq(name, claimqStr(pD->zName)) ){
+      break;
+    }
+  }
+  if( pD==0 ){
+    cqLookUnknown(p, name, zMore);
+    return;
+  }
+  pLook->c.pDef = &pD->aTable[0];
+  pLook->c.aArg = pLook->aArg;
+}
+
+/*
+** Read argument i of the claim table; 0: not given.  What a claim requires has
+** a default here, unless it is the scope.
+*/
+static void cqLookRead(CqOp *p, CqLook *pLook, int i, sqlite3_value *pVal){
+  CqArgDef def = pLook->c.pDef->aArg[i];
+  if( (def.mFlag & CQ_A_NAME)==0 ) def.mFlag = 0;
+  if( def.eRole==CQ_ROLE_REQUEST || def.eRole==CQ_ROLE_OWNER ){
+    def.eRole = CQ_ROLE_NONE;
+  }
+  claimqRead(p, &def, pVal, &pLook->aArg[i]);
+}
+
+/*
+** 1 if argument i of the table is an option here.
+*/
+static int cqLookIsOption(const CqTableDef *pDef, int i, int bNow){
+  return (pDef->aArg[i].mFlag & CQ_A_LOOK)!=0
+      || (bNow && pDef->aArg[i].eRole==CQ_ROLE_NOW);
+}
+
+/*
+** Raise bad_argument with the list of valid options.  Frees zWhat, which is by
+** sqlite3_mprintf().
+*/
+static void cqLookBad(CqOp *p, const CqTableDef *pDef, int bNow, char *zWhat){
+  char *zList = sqlite3_mprintf("");
+  int i;
+  for(i=0; i<pDef->nArg && zList; i++){
+    if( cqLookIsOption(pDef, i, bNow) ){
+      zList = sqlite3_mprintf("%z%s%s", zList, zList[0] ? ", " : "",
+                              pDef->aArg[i].zName);
+    }
+  }
+  if( zList==0 || zWhat==0 ) p->rc = SQLITE_NOMEM;
+  claimqFail(p, CQ_BAD_ARGUMENT, "%s; valid options are: %s", zWhat, zList);
+  sqlite3_free(zList);
+  sqlite3_free(zWhat);
+}
+
+/*
+** The argument that the option name means, -1 with an error if there is none.
+*/
+static int cqLookOption(
+  CqOp *p, const CqTableDef *pDef, sqlite3_value *pName, int bNow
+){
+  CqText name = {0, 0};
+  int i;
+  if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
+  for(i=0; i<pDef->nArg && name.z; i++){
+    if( cqLookIsOption(pDef, i, bNow)
+     && claimqTextEq(name, claimqStr(pDef->aArg[i].zName))
+    ){
+      return i;
+    }
+  }
+  if( p->rc==SQLITE_OK ){
+    cqLookBad(p, pDef, bNow, name.z
+        ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
+        : sqlite3_mprintf("an option's name must be text"));
+  }
+  return -1;
+}
+
+/*
+** The rest of a call: apVal[0] is the scope, name, value pairs follow.  bNow:
+** now_ms is one of the options.
+*/
+CQ_PRIV void claimqLookArgs(
+  CqOp *p, CqLook *pLook, int bNow, int nVal, sqlite3_value **apVal
+){
+  const CqTableDef *pDef = pLook->c.pDef;
+  int i;
+  if( p->rc ) return;
+  for(i=0; i<pDef->nArg; i++){
+    int bName = (pDef->aArg[i].mFlag & CQ_A_NAME)!=0;
+    cqLookRead(p, pLook, i, bName && nVal>0 ? apVal[0] : 0);
+  }
+  for(i=1; i<nVal && p->rc==SQLITE_OK; i+=2){
+    int iArg = cqLookOption(p, pDef, apVal[i], bNow);
+    if( iArg<0 ) return;
+    if( i+1>=nVal ){
+      cqLookBad(p, pDef, bNow,
+                sqlite3_mprintf("the last option has no value"));
+    }else if( pLook->aArg[iArg].pVal ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "option %s is given twice",
+                 pDef->aArg[iArg].zName);
+    }else{
+      cqLookRead(p, pLook, iArg, apVal[i+1]);
+    }
+  }
+}
+
+/*
+** The same from arguments that have been read already, by name: aVal[] are the
+** values of the nDef definitions aDef[].  Definitions of other names are passed
+** over, unless they were given: then they do not belong to this discipline.
+*/
+CQ_PRIV void claimqLookNamed(
+  CqOp *p, CqLook *pLook, const CqArgDef *aDef, const CqVal *aVal, int nDef,
+  sqlite3_value *pScope
+){
+  const CqTableDef *pDef = pLook->c.pDef;
+  int i, j;
+  if( p->rc ) return;
+  for(i=0; i<pDef->nArg; i++){
+    int bName = (pDef->aArg[i].mFlag & CQ_A_NAME)!=0;
+    cqLookRead(p, pLook, i, bName ? pScope : 0);
+  }
+  for(j=0; j<nDef && p->rc==SQLITE_OK; j++){
+    if( !aVal[j].bGiven ) continue;
+    for(i=0; i<pDef->nArg; i++){
+      if( cqLookIsOption(pDef, i, 1)
+       && strcmp(pDef->aArg[i].zName, aDef[j].zName)==0
+      ){
+        break;
+      }
+    }
+    if( i<pDef->nArg ){
+      cqLookRead(p, pLook, i, aVal[j].pVal);
+    }else{
+      claimqFail(p, CQ_BAD_ARGUMENT, "%s has no %s", pDef->zName,
+                 aDef[j].zName);
+    }
+  }
+}
+
+/*
+** Forget what an earlier look has loaded; the arguments stay.
+*/
+static void cqLookForget(CqClaim *pC){
+  if( pC->pDef->xDone ) pC->pDef->xDone(pC);
+  memset(&pC->own, 0, sizeof(pC->own));
+  claimqIdsClear(&pC->ids);
+}
+
+/*
+** The earliest time at which the claim could succeed; CQ_I64_MAX: never.  May
+** be asked again and again.
+*/
+CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
+  CqClaim *pC = &pLook->c;
+  i64 iAt = CQ_I64_MAX;
+  if( p->rc ) return iAt;
+  pC->nMax = 1;
+  claimqNow(p);
+  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
+  if( p->rc==SQLITE_OK ) iAt = pC->pDef->xNextAt(p, pC);
+  cqLookForget(pC);
+  return iAt;
+}
+
+/*
+** For xNextAt: 1 if the claim would take something now.  The table's own xNext
+** says so, so that looking and claiming cannot differ; nobody reads the row.
+*/
+CQ_PRIV int claimqLookTakes(CqOp *p, CqClaim *pC){
+  CqRows rows;
+  int bTakes;
+  claimqRowsInit(&rows, CQ_LOOK_COLS);
+  rows.mSkip = 0xffffffff;
+  pC->pRows = &rows;
+  if( p->rc==SQLITE_OK ) pC->pDef->xNext(p, pC);
+  bTakes = p->rc==SQLITE_OK && rows.nRow>0;
+  claimqRowsClear(&rows);
+  pC->pRows = 0;
+  return bTakes;
+}
+
+/*
+** For xNextAt: read all rows of a statement *_LATER.  at_ms and due are times
+** at which a row can be had; of the rows among the ready ones only some were
+** read, n of at most CQ_LOOK_ROWS: if that was not all of them, the answer is
+** "soon", which is never too late.  Gives the statement back.
+*/
+CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
+  i64 iAt = CQ_I64_MAX;
+  while( claimqStep(p, pS) ){
+    i64 iSoon = claimqAddSat(claimqNow(p), 1);
+    if( claimqColType(pS, CQ_COL_LATER_at_ms)!=SQLITE_NULL
+     && claimqColInt(pS, CQ_COL_LATER_at_ms)<iAt
+    ){
+      iAt = claimqColInt(pS, CQ_COL_LATER_at_ms);
+    }
+    if( claimqColType(pS, CQ_COL_LATER_due)!=SQLITE_NULL
+     && claimqColInt(pS, CQ_COL_LATER_due)<iAt
+    ){
+      iAt = claimqColInt(pS, CQ_COL_LATER_due);
+    }
+    if( claimqColInt(pS, CQ_COL_LATER_n)>=CQ_LOOK_ROWS && iSoon<iAt ){
+      iAt = iSoon;
+    }
+  }
+  claimqStmtDone(p, pS);
+  return iAt;
+}

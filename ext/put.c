@@ -1,0 +1,85 @@
+/*
+** put.c: the put engine: new work, the same for every discipline.
+**
+**     SELECT claimq_submit('mail', '{"to":"ann"}', 'priority', 5);    -- 1
+**
+** The life of a put.  func.c has read scope, payload and options by the
+** definitions of the discipline's put function.  Then
+**
+**     xPutCheck   checks them, and sets task.xLoad if something must be looked
+**                 up before the work can be written: the source key, say
+**     xLoad       looks; if the work is there already it sets the key, and
+**                 there is nothing to write
+**     xPutWrite   writes the work, in one statement, and sets the key
+**     xPutDone    frees
+**
+** claimq_requeue() puts work back through the same functions: it fills in the
+** options from what the dead letter remembers (see letter.c).
+*/
+#include "claimq_int.h"
+
+static void cqPutApply(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  pPut->pD->xPutWrite(p, pPut);
+}
+
+static void cqPutAnswer(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  claimqRequestAnswer(p, claimqStr(pPut->zKey), pPut->iKey);
+}
+
+/*
+** Prepare *pPut, whose pD, scope, pPayload and aOpt are set.
+*/
+static void cqPutBegin(CqOp *p, CqPut *pPut){
+  pPut->task.xApply = cqPutApply;
+  pPut->task.xAnswer = cqPutAnswer;
+  pPut->task.zWhat = pPut->pD->pPut->zName;
+  if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
+}
+
+/*
+** Put new work as part of another task.
+*/
+CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
+  cqPutBegin(p, pPut);
+  pPut->task.eNeed = CQ_NEED_ONE;
+  if( p->rc==SQLITE_OK && pPut->task.xLoad ){
+    pPut->task.eNeed = CQ_NEED_NOTHING;
+    pPut->task.xLoad(p, &pPut->task);
+  }
+  if( p->rc==SQLITE_OK && pPut->task.eNeed ) cqPutApply(p, &pPut->task);
+}
+
+/*
+** Free what a put holds, also a half-built one.
+*/
+CQ_PRIV void claimqPutDone(CqPut *pPut){
+  if( pPut->pD->xPutDone ) pPut->pD->xPutDone(pPut);
+  sqlite3_free(pPut->zKey);
+  pPut->zKey = 0;
+}
+
+/*
+** The put function of each discipline: (scope, payload [, option, value]...)
+** -> the key of the work.
+*/
+CQ_PRIV void claimqPutRun(CqOp *p, CqCall *pCall){
+  CqPut put;
+  int i;
+  memset(&put, 0, sizeof(put));
+  for(i=0; (put.pD = claimqDiscipline(i))->pPut!=pCall->pDef; i++){}
+  put.scope = pCall->aArg[0].t;
+  put.pPayload = pCall->apVal[1];
+  put.aOpt = pCall->aOpt;
+  put.bPlain = pCall->nVal==2;
+  cqPutBegin(p, &put);
+  claimqRun(p, &put.task);
+  if( p->rc==SQLITE_OK && put.zKey ){
+    sqlite3_result_text(pCall->pCtx, put.zKey, -1, sqlite3_free);
+    put.zKey = 0;
+  }else if( p->rc==SQLITE_OK ){
+    sqlite3_result_int64(pCall->pCtx, put.iKey);
+  }
+  claimqPutDone(&put);
+}

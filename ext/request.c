@@ -1,0 +1,162 @@
+/*
+** request.c: calls that can be repeated.
+**
+** An answer can be lost: a timeout on the way, a process killed between COMMIT
+** and its next line.  Who gives a call a `request`, a text of its own choice,
+** can make the call again and gets the same answer; nothing is done twice.
+**
+**     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7
+**     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7 again
+**
+** The first call remembers its answer in claimq_request, in the transaction in
+** which it acts.  Of a claim the claim ids are remembered, and a repeat gives
+** the rows that these claims still hold.  A claim that took nothing is not
+** remembered, nor is a call that raised.
+**
+** A request is identified by the function, its first argument (the scope; of a
+** verb the claim id) and the owner, if there is one.  To use it for something
+** else is a conflict.  Answers are remembered for a day at least: each call
+** that remembers one forgets up to two that are older.
+**
+** claimqRun() calls claimqRequestFind() before a task loads and
+** claimqRequestKeep() after it has written.  A call without a request is not
+** touched by any of this.
+*/
+#include "claimq_int.h"
+
+#define CQ_REQUEST_MS ((i64)24*3600*1000)
+
+/*
+** The call has the request t.  Raises bad_argument if that is empty.
+*/
+CQ_PRIV void claimqRequestBegin(CqOp *p, CqText t){
+  if( t.n==0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "request must be a text of 1 to 255 bytes");
+  }
+  sqlite3_free(p->pReq);
+  p->pReq = claimqMalloc(p, sizeof(CqRequest));
+  if( p->pReq ) p->pReq->request = t;
+}
+
+/*
+** Free what is known of the request.
+*/
+CQ_PRIV void claimqRequestEnd(CqOp *p){
+  if( p->pReq ){
+    sqlite3_free(p->pReq->zScope);
+    sqlite3_free(p->pReq->zAnswer);
+    sqlite3_free(p->pReq);
+    p->pReq = 0;
+  }
+}
+
+/*
+** What the request is for: a function or claim table, its scope, the owner.
+*/
+CQ_PRIV void claimqRequestFor(
+  CqOp *p, const char *zFunc, CqText scope, CqText owner
+){
+  CqRequest *pReq = p->pReq;
+  if( pReq==0 || p->rc ) return;
+  pReq->zFunc = zFunc;
+  pReq->owner = owner;
+  sqlite3_free(pReq->zScope);
+  pReq->zScope = 0;
+  if( scope.z ) pReq->zScope = claimqTextDup(p, scope);
+  pReq->nScope = scope.n;
+}
+
+/*
+** The call has a request: say what it is for.  The first argument, if it has
+** one, is its scope.
+*/
+CQ_PRIV void claimqRequestCall(CqOp *p, const CqCall *pCall){
+  CqText scope = {0, 0}, none = {0, 0};
+  if( p->pReq==0 || p->rc ) return;
+  if( pCall->pDef->nArg>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
+    scope = claimqValueText(p, pCall->apVal[0]);
+  }
+  claimqRequestFor(p, pCall->pDef->zName, scope, none);
+}
+
+static CqText cqRequestScope(const CqRequest *pReq){
+  CqText t;
+  t.z = pReq->zScope;
+  t.n = pReq->nScope;
+  return t;
+}
+
+/*
+** 1 if the request was made before: the answer is in p->pReq then.  0 if it was
+** not, or op has an error: conflict if it was made for something else.
+*/
+CQ_PRIV int claimqRequestFind(CqOp *p){
+  CqRequest *pReq = p->pReq;
+  CqStmt s;
+  if( pReq==0 || p->rc ) return 0;
+  s = claimqStmt(p, CQ_SQL_REQUEST_FIND);
+  claimqBindText(p, &s, CQ_REQUEST_FIND_request, pReq->request);
+  if( claimqStep(p, &s) ){
+    CqText func = claimqColText(p, &s, CQ_COL_REQUEST_FIND_func);
+    if( !claimqTextEq(func, claimqStr(pReq->zFunc))
+     || !claimqTextEq(claimqColText(p, &s, CQ_COL_REQUEST_FIND_scope),
+                      cqRequestScope(pReq))
+     || !claimqTextEq(claimqColText(p, &s, CQ_COL_REQUEST_FIND_owner_id),
+                      pReq->owner)
+    ){
+      claimqFail(p, CQ_CONFLICT, "request '%.*s' was used for another call, of "
+          "%.*s: give each call a request of its own",
+          claimqShown(pReq->request), pReq->request.z, func.n, func.z);
+    }else{
+      CqText t = claimqColText(p, &s, CQ_COL_REQUEST_FIND_answer);
+      pReq->bText = claimqColType(&s, CQ_COL_REQUEST_FIND_answer)==SQLITE_TEXT;
+      pReq->iAnswer = claimqColInt(&s, CQ_COL_REQUEST_FIND_answer);
+      sqlite3_free(pReq->zAnswer);
+      pReq->zAnswer = claimqTextDup(p, t);
+      pReq->nAnswer = t.n;
+      pReq->bReplay = p->rc==SQLITE_OK;
+    }
+  }
+  claimqStmtDone(p, &s);
+  return pReq->bReplay;
+}
+
+/*
+** The answer of the call: a number, or a text, which is copied.
+*/
+CQ_PRIV void claimqRequestAnswer(CqOp *p, CqText t, i64 i){
+  CqRequest *pReq = p->pReq;
+  if( pReq==0 || p->rc ) return;
+  pReq->bText = t.z!=0;
+  pReq->iAnswer = i;
+  sqlite3_free(pReq->zAnswer);
+  pReq->zAnswer = t.z ? claimqTextDup(p, t) : 0;
+  pReq->nAnswer = t.n;
+}
+
+/*
+** Remember the answer, in the transaction in which the call has acted.
+*/
+CQ_PRIV void claimqRequestKeep(CqOp *p){
+  CqRequest *pReq = p->pReq;
+  CqStmt s;
+  if( pReq==0 || p->rc ) return;
+  s = claimqStmt(p, CQ_SQL_REQUEST_KEEP);
+  claimqBindText(p, &s, CQ_REQUEST_KEEP_request, pReq->request);
+  claimqBindText(p, &s, CQ_REQUEST_KEEP_func, claimqStr(pReq->zFunc));
+  claimqBindText(p, &s, CQ_REQUEST_KEEP_scope, cqRequestScope(pReq));
+  claimqBindText(p, &s, CQ_REQUEST_KEEP_owner, pReq->owner);
+  claimqBindInt(p, &s, CQ_REQUEST_KEEP_now, claimqNow(p));
+  if( pReq->bText ){
+    CqText t;
+    t.z = pReq->zAnswer;
+    t.n = pReq->nAnswer;
+    claimqBindText(p, &s, CQ_REQUEST_KEEP_answer, t);
+  }else{
+    claimqBindInt(p, &s, CQ_REQUEST_KEEP_answer, pReq->iAnswer);
+  }
+  claimqExec(p, &s);
+  s = claimqStmt(p, CQ_SQL_REQUEST_FORGET);
+  claimqBindInt(p, &s, CQ_REQUEST_FORGET_before, claimqNow(p)-CQ_REQUEST_MS);
+  claimqExec(p, &s);
+}

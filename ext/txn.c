@@ -1,0 +1,433 @@
+/*
+** txn.c: taking the lock inside a statement; all or nothing.
+**
+** Every operation that may write is a CqTask: xLoad reads and decides, xApply
+** writes.  What must hold, whatever statement claimq is called from:
+**
+**   *  what xLoad saw is still true when xApply writes;
+**   *  in autocommit the write lock is waited for, by the user's own busy
+**      handler;
+**   *  an operation that finds nothing to write takes no write lock;
+**   *  a fault leaves nothing behind.
+**
+** SQLite waits for a lock only when a transaction starts, never when a reader
+** becomes a writer.  But a reader that does become a writer is known to have
+** read the newest state.  So the first try is optimistic: read, then write in
+** the same transaction.  If that meets SQLITE_BUSY, the read transaction is
+** given up, the lock is taken first, waiting, and the task loads again.
+**
+** What "the same transaction" is, and how it is given up, depends on where the
+** call stands; main is the state of the main database at entry:
+**
+**   autocommit  main     called from    what is done
+**   ----------  -------  -------------  ----------------------------------
+**   no          unread   anything       lock first: it waits only now
+**   no          read     anything       load, apply; BUSY goes to the caller
+**   yes         read     anything       the same: an outer statement reads
+**                                       main and cannot be made to let go
+**   yes         unread   xFilter        load: the outer SELECT keeps main in
+**                                       that read transaction; apply.  BUSY:
+**                                       return SQLITE_SCHEMA, and
+**                                       sqlite3_step() starts the statement
+**                                       over; the second time lock first
+**   yes         unread   a function     SAVEPOINT, load, apply, RELEASE; BUSY:
+**                                       roll back, and again with lock first
+**
+** A task says what it needs to write what it has loaded (CQ_NEED_*).  One
+** write needs no savepoint where a transaction is open anyway: a statement is
+** atomic.  Inside a writing statement no savepoint can be had (SAVEPOINT
+** answers SQLITE_BUSY).  There a task of several writes is refused as
+** nested_write before it has written; upkeep is left out; and a write that may
+** have to be undone is made, because raising an error then undoes the whole
+** outer statement.  That is not so inside the user's own transaction, where
+** SQLite keeps no journal for a statement that writes one row: there
+** claimqCheckNested() refuses functions that write in the first place.
+**
+** The lock is taken by an UPDATE with WHERE 0, not by BEGIN IMMEDIATE, which
+** would lock attached databases as well.
+*/
+#include "claimq_int.h"
+
+static int cqIsBusy(const CqOp *p){
+  return (p->rc & 0xff)==SQLITE_BUSY;
+}
+
+/*
+** Run one of the statements that have no parameters.
+*/
+static void cqTxnStmt(CqOp *p, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqExec(p, &s);
+}
+
+static int cqTxnLockStmt(const CqTask *pTask){
+  return pTask->bInit ? CQ_SQL_TXN_INIT_LOCK : CQ_SQL_TXN_LOCK;
+}
+
+/*
+** Undo what happened since SAVEPOINT, keeping op's error.
+**
+** After sqlite3_interrupt() no statement runs until the outer one ends, so
+** ROLLBACK TO fails.  But an interrupted *write* makes SQLite roll the whole
+** transaction back; the lock statement is one.  That is what is wanted when
+** the savepoint is the transaction (bWhole), and all that can be done when it
+** is not.
+*/
+static void cqTxnUndo(CqOp *p, const CqTask *pTask, int bWhole){
+  CqOp undo;
+  claimqOpInit(&undo, p->pConn);
+  cqTxnStmt(&undo, CQ_SQL_TXN_ROLLBACK);
+  cqTxnStmt(&undo, CQ_SQL_TXN_RELEASE);
+  if( undo.rc==SQLITE_INTERRUPT || (bWhole && !sqlite3_get_autocommit(p->db)) ){
+    claimqOpReset(&undo);
+    cqTxnStmt(&undo, cqTxnLockStmt(pTask));
+    if( bWhole && !sqlite3_get_autocommit(p->db) ){
+      claimqOpReset(&undo);
+      cqTxnStmt(&undo, CQ_SQL_TXN_ABANDON);
+    }
+  }
+  claimqOpClear(&undo);
+}
+
+/*
+** Have statements prepared anew?  SQLite marks all of a connection as expired
+** at once (an index was made, an authorizer set, ...), and prepares each again
+** when it is next run: so one that does nothing speaks for all of them.
+*/
+static int cqTxnExpired(CqOp *p){
+  int bNew = p->pConn->apStmt[CQ_SQL_TXN_PROBE]==0;
+  CqStmt s = claimqStmt(p, CQ_SQL_TXN_PROBE);
+  claimqStep(p, &s);
+  if( s.pStmt && sqlite3_stmt_status(s.pStmt, SQLITE_STMTSTATUS_REPREPARE, 1) ){
+    bNew = 1;
+  }
+  claimqStmtDone(p, &s);
+  return bNew;
+}
+
+/*
+** Have the statements ready that end a savepoint: once it is open, neither
+** running out of memory nor an interrupt must keep them from being prepared.
+*/
+static void cqTxnReady(CqOp *p, const CqTask *pTask){
+  const int aStmt[] = {
+    CQ_SQL_TXN_RELEASE, CQ_SQL_TXN_ROLLBACK, CQ_SQL_TXN_ABANDON,
+    cqTxnLockStmt(pTask)
+  };
+  sqlite3_stmt **apStmt = p->pConn->apStmt;
+  int i, bNew;
+  if( p->rc ) return;
+  bNew = cqTxnExpired(p);
+  for(i=0; i<CQ_ARRAYSIZE(aStmt); i++){
+    sqlite3_stmt *pOld = apStmt[aStmt[i]];
+    CqStmt s;
+    if( pOld && !bNew ) continue;
+    apStmt[aStmt[i]] = 0;
+    s = claimqStmt(p, aStmt[i]);
+    claimqStmtDone(p, &s);
+    if( apStmt[aStmt[i]] ){
+      sqlite3_finalize(pOld);
+    }else{
+      apStmt[aStmt[i]] = pOld;    /* SQLite may prepare it when it is run */
+    }
+  }
+}
+
+/*
+** CREATE INDEX makes all prepared statements expire, and after an interrupt,
+** or when memory ran out inside a statement, SQLite prepares none until the
+** outermost one ends: then nothing could undo the savepoint.  But a *write*
+** that is under way when this happens makes SQLite roll back everything.  So
+** one is kept under way: *pS, whose pStmt is 0 if op has an error or gets one
+** here.
+*/
+CQ_PRIV void claimqTxnGuard(CqOp *p, CqStmt *pS){
+  *pS = claimqStmt(p, CQ_SQL_TXN_INIT_GUARD);
+  if( !claimqStep(p, pS) ) claimqStmtDone(p, pS);
+}
+
+/*
+** End the guard, when the statements that end a savepoint are ready again.
+*/
+CQ_PRIV void claimqTxnUnguard(CqOp *p, CqTask *pTask, CqStmt *pS){
+  cqTxnReady(p, pTask);
+  if( pS->pStmt==0 ) return;
+  claimqFailRc(p, sqlite3_step(pS->pStmt)==SQLITE_DONE ? SQLITE_OK
+                  : sqlite3_errcode(p->db));
+  claimqStmtDone(p, pS);
+}
+
+/*
+** Open a savepoint: 1.  0 if there can be none (a writing statement is under
+** way) or op has an error.
+*/
+static int cqTxnOpen(CqOp *p, const CqTask *pTask){
+  int bAuto = sqlite3_get_autocommit(p->db);
+  cqTxnReady(p, pTask);
+  cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
+  if( cqIsBusy(p) ){
+    claimqOpReset(p);
+    return 0;
+  }
+  /* A progress handler may stop the statement after it has done its work. */
+  if( p->rc && bAuto && !sqlite3_get_autocommit(p->db) ){
+    cqTxnUndo(p, pTask, 1);
+  }
+  return p->rc==SQLITE_OK;
+}
+
+/*
+** Release the savepoint, or undo it if op has an error or gets one here.  An
+** interrupt that strikes when the commit is done changes nothing any more: an
+** interrupted RELEASE that did not commit leaves the transaction open.
+*/
+static void cqTxnClose(CqOp *p, const CqTask *pTask, int bWhole){
+  int bGood = p->rc==SQLITE_OK;
+  cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
+  if( bGood && bWhole && p->rc==SQLITE_INTERRUPT
+   && sqlite3_get_autocommit(p->db)
+  ){
+    claimqOpReset(p);
+  }
+  if( p->rc ) cqTxnUndo(p, pTask, bWhole);
+}
+
+/*
+** Take the write lock of main, waiting if that is possible.  claimq_init()
+** cannot rely on any table being there: it makes one and drops it again, in a
+** savepoint, or a fault in between would leave it there.
+*/
+static void cqTxnLock(CqOp *p, const CqTask *pTask){
+  if( !pTask->bInit ){
+    cqTxnStmt(p, CQ_SQL_TXN_LOCK);
+  }else if( cqTxnOpen(p, pTask) ){
+    cqTxnStmt(p, CQ_SQL_TXN_INIT_LOCK);
+    cqTxnStmt(p, CQ_SQL_TXN_INIT_UNLOCK);
+    cqTxnClose(p, pTask, 0);
+  }
+}
+
+/*
+** With journal_mode=OFF SQLite undoes nothing, and leaves it to chance what
+** becomes of the file.  One write is all that can be made there.
+*/
+static void cqTxnJournal(CqOp *p){
+  CqStmt s = claimqStmt(p, CQ_SQL_TXN_JOURNAL);
+  if( claimqStep(p, &s)
+   && claimqTextEq(claimqColText(p, &s, CQ_COL_TXN_JOURNAL_journal_mode),
+                   claimqStr("off"))
+  ){
+    claimqFail(p, CQ_UNSUPPORTED, "journal_mode=OFF cannot undo a write, and "
+        "this operation may have to: PRAGMA journal_mode=DELETE, or WAL");
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** What is needed in all: to remember the answer is one more write, that must
+** not stay if the others are undone.
+*/
+static int cqTxnNeed(const CqTask *pTask){
+  if( !pTask->bKeep ) return pTask->eNeed;
+  return pTask->eNeed>CQ_NEED_UNDO ? pTask->eNeed : CQ_NEED_UNDO;
+}
+
+/*
+** Write what was loaded, where a savepoint is open or none is needed.
+*/
+static void cqTxnWrite(CqOp *p, CqTask *pTask){
+  int eNeed = cqTxnNeed(pTask);
+  if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
+  if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
+  if( p->rc ) return;
+  p->bWrote = 1;
+  if( pTask->eNeed ) pTask->xApply(p, pTask);
+  if( pTask->bKeep ){
+    pTask->xAnswer(p, pTask);
+    claimqRequestKeep(p);
+  }
+}
+
+/*
+** Write what was loaded, in the transaction that read it.  In autocommit that
+** is a read transaction which an outer statement keeps open: there a savepoint
+** of ours is the whole of the writing one.
+*/
+static void cqTxnApply(CqOp *p, CqTask *pTask){
+  int bWhole = sqlite3_get_autocommit(p->db);
+  int eNeed = cqTxnNeed(pTask);
+  if( p->rc || eNeed<=CQ_NEED_ONE ){
+    cqTxnWrite(p, pTask);
+  }else if( cqTxnOpen(p, pTask) ){
+    cqTxnWrite(p, pTask);
+    cqTxnClose(p, pTask, bWhole);
+  }else if( p->rc==SQLITE_OK && eNeed==CQ_NEED_MANY ){
+    claimqFail(p, CQ_NESTED_WRITE, "%s needs several writes and was called "
+       "inside a writing statement: call it in a statement of its own (or "
+       "fetch all rows of the statement that is not finished, or reset it)",
+       pTask->zWhat);
+  }else{
+    pTask->bAlone = 1;
+    cqTxnWrite(p, pTask);
+  }
+}
+
+/*
+** Load, unless the call is a repeated one.  What a function answers is always
+** remembered, of claims what took something.
+*/
+static void cqTxnLoad(CqOp *p, CqTask *pTask){
+  if( p->rc ) return;
+  pTask->eNeed = CQ_NEED_NOTHING;
+  pTask->bKeep = 0;
+  pTask->bLocked = sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE;
+  if( p->pReq && claimqRequestFind(p) ){
+    if( pTask->xReplay ) pTask->xReplay(p, pTask);
+  }else if( pTask->xLoad ){
+    pTask->xLoad(p, pTask);
+  }else{
+    pTask->eNeed = CQ_NEED_ONE;
+  }
+  pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
+              && (pTask->eNeed || !p->bFilter);
+  assert( !pTask->bKeep || pTask->xAnswer );
+}
+
+static void cqTxnInside(CqOp *p, CqTask *pTask){
+  cqTxnLoad(p, pTask);
+  cqTxnApply(p, pTask);
+}
+
+/*
+** The transaction is ours alone: begin, [lock,] load, apply, commit.  Inside a
+** statement that writes to another database there is no savepoint; then the
+** lock comes first, and the outer statement commits.  (claimq_init() will be
+** refused there if it has anything to do.)
+*/
+static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
+  if( cqTxnOpen(p, pTask) ){
+    p->bOwnTxn = 1;
+    if( bLock ) cqTxnLock(p, pTask);
+    cqTxnLoad(p, pTask);
+    cqTxnWrite(p, pTask);
+    cqTxnClose(p, pTask, 1);
+    p->bOwnTxn = 0;
+  }else if( p->rc==SQLITE_OK ){
+    if( !pTask->bInit ) cqTxnLock(p, pTask);
+    cqTxnInside(p, pTask);
+  }
+}
+
+/*
+** From xFilter in autocommit, main unread.  SQLITE_SCHEMA makes
+** sqlite3_step() start the statement over, with main unlocked.
+*/
+static void cqTxnFilter(CqOp *p, CqTask *pTask){
+  if( p->pConn->bLockFirst ){
+    p->pConn->bLockFirst = 0;
+    cqTxnWhole(p, pTask, 1);
+    return;
+  }
+  cqTxnLoad(p, pTask);
+  if( p->rc || cqTxnNeed(pTask)==CQ_NEED_NOTHING ) return;
+  if( CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE) ){
+    cqTxnApply(p, pTask);
+  }else{
+    p->rc = SQLITE_BUSY;          /* What was loaded may have changed */
+  }
+  if( cqIsBusy(p) ){
+    claimqOpReset(p);
+    p->pConn->bLockFirst = 1;
+    p->rc = SQLITE_SCHEMA;
+  }
+}
+
+/*
+** From a function in autocommit, main unread.
+*/
+static void cqTxnFunction(CqOp *p, CqTask *pTask){
+  cqTxnWhole(p, pTask, 0);
+  if( cqIsBusy(p) && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
+    claimqOpReset(p);
+    if( pTask->xForget ) pTask->xForget(pTask);
+    cqTxnWhole(p, pTask, 1);
+  }
+}
+
+/*
+** Run a task: what it returns is in the task; op has its error.  A task that
+** has nothing to load is its one write, wherever it stands.
+*/
+CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
+  if( p->rc ) return;
+  if( pTask->xLoad==0 && p->pReq==0 ){
+    pTask->eNeed = CQ_NEED_ONE;
+    cqTxnWrite(p, pTask);
+  }else if( sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE ){
+    cqTxnInside(p, pTask);
+  }else if( !sqlite3_get_autocommit(p->db) ){
+    cqTxnLock(p, pTask);
+    cqTxnInside(p, pTask);
+  }else if( p->bFilter ){
+    cqTxnFilter(p, pTask);
+  }else{
+    cqTxnFunction(p, pTask);
+  }
+}
+
+/*
+** A write did not find the rows that were loaded.  If the lock was not held
+** when they were read, somebody else was faster (two connections of a shared
+** cache with read_uncommitted see each other's unfinished work): SQLITE_BUSY,
+** and the task begins again with the lock.  If it was held, only a trigger can
+** have done that.
+*/
+CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
+  if( p->rc ) return;
+  if( pTask->bLocked ){
+    claimqFail(p, CQ_CONFLICT, "%s could not write the rows that it has read: "
+        "a trigger on their table left them out", pTask->zWhat);
+  }else{
+    p->rc = SQLITE_BUSY;
+    p->zErr = sqlite3_mprintf("%s", sqlite3_errstr(SQLITE_BUSY));
+    if( p->zErr==0 ) p->rc = SQLITE_NOMEM;
+  }
+}
+
+/*
+** Before anything is written.
+*/
+CQ_PRIV void claimqCheckWritable(CqOp *p){
+  int bTrigger = 1;
+  if( p->rc ) return;
+  if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
+    claimqFail(p, CQ_READ_ONLY,
+        "the database is open read-only: claims and verbs need to write");
+  }
+  sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &bTrigger);
+  if( !bTrigger ){
+    claimqFail(p, CQ_UNSUPPORTED, "triggers are switched off on this "
+        "connection (SQLITE_DBCONFIG_ENABLE_TRIGGER), and claimq's tables "
+        "need theirs: switch them on");
+  }
+}
+
+/*
+** zWhat is a function that writes.  Inside the user's transaction it must not
+** stand in a writing statement: if that fails later, SQLite undoes what it
+** wrote itself, and keeps what the function wrote.  SQLite refuses a savepoint
+** there, and so this finds out.
+*/
+CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
+  if( p->rc || sqlite3_get_autocommit(p->db) ) return;
+  cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
+  if( cqIsBusy(p) ){
+    claimqOpReset(p);
+    claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement "
+        "and a transaction, where SQLite might not undo it: call it in a "
+        "statement of its own (or fetch all rows of the statement that is not "
+        "finished, or reset it)", zWhat);
+  }else{
+    cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
+  }
+}

@@ -1,0 +1,15 @@
+-- migrate.sql: from one database format to the next.
+--
+-- claimq_init() brings the tables of an older release to the format of this
+-- one, in its one transaction: it runs the statements below whose number is
+-- greater than the schema_version of the database, in order, then creates what
+-- is missing, then writes the new version.  A release that changes the format
+--
+--   *  raises CLAIMQ_SCHEMA_VERSION in ext/claimq.h,
+--   *  adds here, under `migrate:` and the new number, what its predecessor's
+--      tables need: ALTER TABLE, UPDATE, DROP TRIGGER or DROP INDEX (triggers,
+--      views and indexes that are dropped here are created anew from
+--      schema.sql),
+--   *  adds a file of its predecessor to test/formats and a test that opens it.
+--
+-- There is one format so far, version 1.

@@ -1,0 +1,43 @@
+-- store.sql: the statement cache, virtual tables, the version of the schema.
+
+-- name: CACHE_OWN
+-- Preparing this connects the table that owns the statement cache.
+SELECT name FROM claimq_stmt
+
+-- name: CACHE_DECLARE
+CREATE TABLE x(name TEXT, sql TEXT, runs INTEGER, vm_steps INTEGER)
+
+-- name: IDS_DECLARE
+-- After the first two, the claim's columns in their order.
+CREATE TABLE x(id INTEGER, list HIDDEN, claim_id TEXT, lease_token TEXT,
+  fencing_token INTEGER, owner_id TEXT, incarnation_id TEXT,
+  claimed_at_ms INTEGER, expires_at_ms INTEGER, previous_claim_id TEXT)
+
+-- name: CLAIM_DECLARE
+-- %s: the columns of a claim table.
+CREATE TABLE x(%s)
+
+-- name: CLAIM_ATTACH
+-- %s: the name of a claim table, twice.
+CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
+
+-- name: META_VERSION
+SELECT value FROM {{S}}.claimq_meta WHERE name='schema_version'
+
+-- name: META_SETTINGS
+-- The settings of claimq_init(), a bit for each.
+SELECT value FROM {{S}}.claimq_meta WHERE name='settings'
+
+-- name: META_SET
+UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
+
+-- name: META_MIGRATED
+UPDATE {{S}}.claimq_meta SET value=:version WHERE name='schema_version'
+
+-- name: SCHEMA_HAS
+-- One row if there is an object of this name.
+SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name
+
+-- name: SCHEMA_DROP
+-- %s: the type of an object, and its name.
+DROP %s {{S}}.%s

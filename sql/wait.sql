@@ -1,0 +1,31 @@
+-- wait.sql: the statements of ext/wait.c.  Those whose names begin with TXN_
+-- need none of claimq's tables.
+
+-- name: TXN_WAIT_VERSION
+-- Another number than before if another connection has committed anything.
+PRAGMA {{S}}.data_version
+
+-- name: TXN_WAIT_PULSE
+-- A little more than 1,000 steps of SQLite's machine, and no row: so a progress
+-- handler of up to 1,000 steps is called each time.  It reads no table and
+-- makes none, not even one of its own: of the ways to make steps this takes
+-- least time when nothing of it is in the processor's caches.
+SELECT 1 AS one FROM (VALUES(0),(1),(2),(3),(4),(5),(6),(7),(8),(9)) AS a
+WHERE EXISTS(
+  SELECT 1
+  FROM (VALUES(0),(1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11)) AS b
+  WHERE b.column1<-a.column1)
+
+-- name: TXN_WAIT_BUSY_TIMEOUT
+-- Not to be kept: the answer is found when it is prepared.
+PRAGMA busy_timeout
+
+-- name: WAIT_EVENT
+SELECT 1 AS one FROM {{S}}.claimq_event WHERE event_id>:event LIMIT 1
+
+-- Each discipline may have a statement that says when something can be had
+-- later.  n: how many rows among the ready ones were looked at, at most :limit;
+-- at_ms: when the first of those can be had; due: when the first of those that
+-- wait falls due.
+--
+-- columns: LATER n at_ms due

@@ -1,0 +1,364 @@
+/*
+** replay.c: one claim per statement.
+**
+** However SQLite plans a statement, equal arguments are one claim in it:
+**
+**     WITH k AS (SELECT * FROM claimq('s','w'))
+**     SELECT (SELECT payload FROM k), claim_id FROM k;
+**
+**     SELECT u.x, c.payload
+**     FROM (SELECT x FROM a UNION ALL SELECT x FROM b) AS u
+**     JOIN claimq('s','w') AS c;
+**
+** SQLite 3.41 and later run k twice, on two cursors; all versions turn the
+** second statement into two joins, of a and of b.  And xFilter of any cursor is
+** called as often as the plan likes.  So what a list of arguments has given is
+** an answer (CqAnswer) that is replayed when they come again, from whichever
+** cursor, as long as this execution of the statement lasts (CqReplay).  A
+** statement that is run again claims again, and of two statements that are
+** open at the same time each has its own.
+**
+** Which statement a cursor belongs to, a virtual table is not told.  But when
+** xBestIndex is called, the statement being compiled can be seen: it is the
+** first in sqlite3_next_stmt() that has no text yet.  Each prepare gets a
+** number (CqPrep), and the number travels with the plan to xFilter.
+**
+** Two calls of xBestIndex belong to the same prepare if they see the same
+** pointer and no cursor was opened in between.  The pointer is good for nothing
+** else: SQLite uses the addresses of old statements for new ones, and when it
+** prepares a statement again, it compiles at an address of its own and swaps.
+** So a number can be given twice, but only to a statement that took the place
+** of one that is gone; or of one that was prepared again, came to its end
+** without opening a claim table, and is still there.  Those two have one claim
+** if they are later open at the same time.
+**
+** An execution lasts as long as a cursor is open that was filtered in it, for
+** SQLite closes cursors when a statement ends.  Until 3.51 it also opens them
+** anew for each run of a correlated subquery: xOpen of the new cursor is
+** followed at once by xClose of the old one, for one after the other, and only
+** then is the first of the new ones filtered.  So if an xClose that follows an
+** xOpen leaves no cursor, then the execution goes on as long as there are
+** cursors that were not yet filtered, and one of those can take it up, if it is
+** filtered by the same prepare.  That these cursors may be another statement's,
+** and that the execution may have come to its end (an application's function
+** has closed a statement in between), does no harm: when the statement is run
+** again, its cursors are newer.
+**
+** The statements of a trigger in the temp schema are compiled together and
+** have a number of their own, and its cursors are closed each time it has
+** fired: so each firing claims, once for equal arguments.
+*/
+#include "claimq_int.h"
+
+/**************************************************************************
+** Prepares
+*/
+
+/*
+** The statement that is being compiled.  Statements that another virtual table
+** has prepared meanwhile may stand in front of it.
+*/
+static sqlite3_stmt *cqPrepStmt(sqlite3 *db){
+  sqlite3_stmt *p = sqlite3_next_stmt(db, 0);
+  while( p && sqlite3_sql(p) ) p = sqlite3_next_stmt(db, p);
+  return p;
+}
+
+/*
+** The prepare that xBestIndex is called for.  A trigger is compiled in a
+** statement of its own, while the one that fires it is: then that is next in
+** the list, and has no text either.
+*/
+CQ_PRIV CqPrep *claimqPrepNow(CqConn *pConn){
+  CqClaims *p = &pConn->claims;
+  sqlite3_stmt *pStmt = cqPrepStmt(pConn->db);
+  sqlite3_stmt *pBelow = pStmt ? sqlite3_next_stmt(pConn->db, pStmt) : 0;
+  CqPrep *pPrep;
+  i64 i;
+  if( pBelow && sqlite3_sql(pBelow) ) pBelow = 0;
+  for(i=p->iPrep; i>p->iSeen && i>p->iPrep-CQ_NPREP; i--){
+    pPrep = &p->aPrep[i%CQ_NPREP];
+    if( pPrep->pStmt==pStmt && pPrep->pBelow==pBelow ) return pPrep;
+  }
+  pPrep = &p->aPrep[++p->iPrep%CQ_NPREP];
+  memset(pPrep, 0, sizeof(*pPrep));
+  pPrep->iPrep = p->iPrep;
+  pPrep->pStmt = pStmt;
+  pPrep->pBelow = pBelow;
+  return pPrep;
+}
+
+/*
+** What is known of a prepare; 0 if so many came after it that it is forgotten.
+*/
+CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
+  CqPrep *pPrep = &pConn->claims.aPrep[iPrep%CQ_NPREP];
+  return pPrep->iPrep==iPrep ? pPrep : 0;
+}
+
+/*
+** A table of the statement seemed to have no plan but one that xFilter refuses.
+** That may have been said of an earlier statement, which was never run, at the
+** same address.  So ask SQLite for the program: 1 if there is such a plan in
+** it.  0 if not, which is remembered, or if the statement cannot be found
+** because it was prepared again, or if op has an error or gets one here.
+*/
+CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
+  sqlite3_stmt *p = sqlite3_next_stmt(pOp->db, 0);
+  sqlite3_stmt *pProgram = 0;
+  char *zSql;
+  int rc, bFound = 0;
+  while( p && p!=pPrep->pStmt ) p = sqlite3_next_stmt(pOp->db, p);
+  if( pOp->rc || p==0 || !sqlite3_stmt_busy(p) ) return 0;
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
+  rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
+            : SQLITE_NOMEM;
+  while( rc==SQLITE_OK && !bFound && sqlite3_step(pProgram)==SQLITE_ROW ){
+    const char *zOp = (const char*)sqlite3_column_text(pProgram, 1);
+    const char *zP4 = (const char*)sqlite3_column_text(pProgram, 5);
+    bFound = zOp && zP4 && strcmp(zOp, "VFilter")==0 && claimqPlanBad(zP4);
+  }
+  if( rc==SQLITE_OK ) rc = sqlite3_reset(pProgram);
+  claimqFailRc(pOp, rc);
+  if( rc==SQLITE_OK && !bFound ) pPrep->nAvoid = 0;
+  sqlite3_finalize(pProgram);
+  sqlite3_free(zSql);
+  return bFound;
+}
+
+/**************************************************************************
+** Executions and their cursors
+*/
+
+/*
+** A new execution; 0 if op has an error or gets one here.
+*/
+static CqReplay *cqReplayNew(CqOp *pOp, i64 iPrep){
+  CqClaims *pClaims = &pOp->pConn->claims;
+  CqReplay *p = &pClaims->first;
+  if( p->bLinked && (p = claimqMalloc(pOp, sizeof(*p)))==0 ) return 0;
+  p->iPrep = iPrep;
+  p->bLinked = 1;
+  p->pNext = pClaims->pReplay;
+  pClaims->pReplay = p;
+  return p;
+}
+
+/*
+** The execution of prepare iPrep that a cursor opened as the iOpen-th may take
+** part in; 0 if there is none.
+*/
+static CqReplay *cqReplaySearch(CqClaims *pClaims, i64 iPrep, i64 iOpen){
+  CqReplay *p = pClaims->pReplay;
+  while( p && (p->iPrep!=iPrep || (p->nUser==0 && iOpen>p->iLast)) ){
+    p = p->pNext;
+  }
+  return p;
+}
+
+/*
+** Is there a cursor that can still take up an execution without cursors?
+*/
+static int cqReplayAwaited(const CqClaims *pClaims, const CqReplay *p){
+  const CqUser *pUser = pClaims->pFresh;
+  while( pUser && pUser->iOpen>p->iLast ) pUser = pUser->pNext;
+  return pUser!=0;
+}
+
+/*
+** Free the executions that have no cursor and will get none.
+*/
+static void cqReplaySweep(CqClaims *pClaims){
+  CqReplay **pp = &pClaims->pReplay;
+  while( *pp ){
+    CqReplay *p = *pp;
+    if( p->nUser>0 || cqReplayAwaited(pClaims, p) ){
+      pp = &p->pNext;
+      continue;
+    }
+    *pp = p->pNext;
+    while( p->pAnswer ) claimqReplayForget(p);
+    p->bLinked = 0;
+    if( p!=&pClaims->first ) sqlite3_free(p);
+  }
+}
+
+/*
+** A cursor is not fresh any more.
+*/
+static void cqUserUsed(CqClaims *pClaims, CqUser *pUser){
+  CqUser **pp = &pClaims->pFresh;
+  if( !pUser->bFresh ) return;
+  while( *pp!=pUser ) pp = &(*pp)->pNext;
+  *pp = pUser->pNext;
+  pUser->bFresh = 0;
+}
+
+/*
+** xOpen.  What is compiled from now on is another statement.
+*/
+CQ_PRIV void claimqUserOpen(CqConn *pConn, CqUser *pUser){
+  CqClaims *pClaims = &pConn->claims;
+  pClaims->iSeen = pClaims->iPrep;
+  memset(pUser, 0, sizeof(*pUser));
+  pUser->iOpen = ++pClaims->iOpen;
+  pClaims->bOpened = 1;
+  pUser->bFresh = 1;
+  pUser->pNext = pClaims->pFresh;
+  pClaims->pFresh = pUser;
+}
+
+/*
+** xFilter: the cursor takes part in an execution of prepare iPrep.  If op has
+** an error or gets one here, pUser->pReplay may be 0.
+*/
+CQ_PRIV void claimqUserEnter(CqOp *pOp, CqUser *pUser, i64 iPrep){
+  CqClaims *pClaims = &pOp->pConn->claims;
+  pClaims->bOpened = 0;
+  if( pUser->pReplay==0 ){
+    CqReplay *p = cqReplaySearch(pClaims, iPrep, pUser->iOpen);
+    if( p==0 ) p = cqReplayNew(pOp, iPrep);
+    if( p ) p->nUser++;
+    pUser->pReplay = p;
+    cqUserUsed(pClaims, pUser);
+    cqReplaySweep(pClaims);
+  }
+  assert( pOp->rc || pUser->pReplay->iPrep==iPrep );
+}
+
+/*
+** xClose.
+*/
+CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
+  CqClaims *pClaims = &pConn->claims;
+  CqReplay *p = pUser->pReplay;
+  cqUserUsed(pClaims, pUser);
+  if( p && --p->nUser==0 ) p->iLast = pClaims->bOpened ? pClaims->iOpen : 0;
+  pClaims->bOpened = 0;
+  cqReplaySweep(pClaims);
+}
+
+/**************************************************************************
+** Answers
+*/
+
+/*
+** 1 if a value is what was copied before, type and bytes.  An argument that is
+** not given is NULL.
+*/
+static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
+  int eType = pVal ? sqlite3_value_type(pVal) : SQLITE_NULL;
+  if( eType!=pCell->eType ) return 0;
+  switch( eType ){
+    case SQLITE_NULL:
+      return 1;
+    case SQLITE_INTEGER:
+      return sqlite3_value_int64(pVal)==pCell->u.i;
+    case SQLITE_FLOAT:
+      return sqlite3_value_double(pVal)==pCell->u.r;
+    default: {
+      int n = sqlite3_value_bytes(pVal);
+      const void *z = sqlite3_value_blob(pVal);
+      return n==pCell->n
+          && (n==0 || (z && memcmp(z, pCell->u.z, (size_t)n)==0));
+    }
+  }
+}
+
+static int cqAnswerFits(
+  const CqAnswer *p, const CqTableDef *pDef, sqlite3_value **apArg
+){
+  int i;
+  if( p->pDef!=pDef ) return 0;
+  for(i=0; i<pDef->nArg; i++){
+    if( !cqValueSame(&p->aArg[i], apArg[i]) ) return 0;
+  }
+  return 1;
+}
+
+/*
+** A hash of the arguments: the way through the tree.
+*/
+static u32 cqArgsHash(int nArg, sqlite3_value **apArg){
+  u32 h = 0;
+  int i, j;
+  for(i=0; i<nArg; i++){
+    int eType = apArg[i] ? sqlite3_value_type(apArg[i]) : SQLITE_NULL;
+    h = h*31 + (u32)eType;
+    if( eType==SQLITE_INTEGER ){
+      h = h*31 + (u32)sqlite3_value_int64(apArg[i]);
+    }else if( eType==SQLITE_TEXT ){
+      int n = sqlite3_value_bytes(apArg[i]);
+      const unsigned char *z = sqlite3_value_blob(apArg[i]);
+      for(j=0; z && j<n; j++) h = h*31 + z[j];
+    }
+  }
+  return h;
+}
+
+/*
+** The place in the tree where the answer to these arguments is, or would be.
+** There may be many answers (a join claims once for each row of another
+** table), so they are not looked through one by one.
+*/
+static CqAnswer **cqReplaySlot(
+  CqReplay *p, const CqTableDef *pDef, sqlite3_value **apArg
+){
+  CqAnswer **pp = &p->pRoot;
+  u32 h = *pp ? cqArgsHash(pDef->nArg, apArg) : 0;
+  while( *pp && !cqAnswerFits(*pp, pDef, apArg) ){
+    pp = &(*pp)->apKid[h & 1];
+    h = (h>>1) | (h<<31);
+  }
+  return pp;
+}
+
+/*
+** What table pDef has given for these arguments (nArg of them, 0 if not given);
+** 0 if nothing was asked yet, or if there was nothing.
+*/
+CQ_PRIV CqAnswer *claimqReplayFind(
+  CqReplay *p, const CqTableDef *pDef, sqlite3_value **apArg
+){
+  return *cqReplaySlot(p, pDef, apArg);
+}
+
+/*
+** Begin an answer, before anything is written: remember the arguments.  It is
+** the latest from now on; 0 if op has an error or gets one here.  Only answers
+** that claimed something are kept for good, so that a join over many idle
+** sessions stays small: one without rows must not be kept by anybody.
+*/
+CQ_PRIV CqAnswer *claimqReplayBegin(
+  CqOp *pOp, CqReplay *p, const CqTableDef *pDef, int nCol,
+  sqlite3_value **apArg
+){
+  CqAnswer *pNew;
+  int i;
+  if( p && p->pAnswer && p->pAnswer->rows.nRow==0 ) claimqReplayForget(p);
+  pNew = claimqMalloc(pOp, sizeof(*pNew));
+  if( pNew==0 ) return 0;
+  pNew->pNext = p->pAnswer;
+  p->pAnswer = pNew;
+  pNew->ppSlot = cqReplaySlot(p, pDef, apArg);
+  *pNew->ppSlot = pNew;
+  pNew->pDef = pDef;
+  claimqRowsInit(&pNew->rows, nCol);
+  for(i=0; i<pDef->nArg; i++){
+    pNew->aArg[i].eType = SQLITE_NULL;
+    if( apArg[i] ) claimqCellValue(pOp, &pNew->rows, &pNew->aArg[i], apArg[i]);
+  }
+  return pNew;
+}
+
+/*
+** Forget the latest answer.
+*/
+CQ_PRIV void claimqReplayForget(CqReplay *p){
+  CqAnswer *pOld = p->pAnswer;
+  assert( pOld->apKid[0]==0 && pOld->apKid[1]==0 );
+  *pOld->ppSlot = 0;
+  p->pAnswer = pOld->pNext;
+  claimqRowsClear(&pOld->rows);
+  sqlite3_free(pOld);
+}
