@@ -459,9 +459,10 @@ class Load:
 
     def process(self, target, kind, *args):
         seed = next(self.seeds)
+        name = f"{kind}{seed}"
         process = self.context.Process(
-            target=target, daemon=True,
-            args=(f"{kind}{seed}", self.nodes, self.folder, seed, *args))
+            target=target, name=name, daemon=True,
+            args=(name, self.nodes, self.folder, seed, *args))
         process.start()
         return process
 
@@ -478,10 +479,12 @@ class Load:
             self.workers[i] = self.process(work, "worker")
 
     def kill_worker(self, i):
-        """kill -9; another takes its place."""
-        self.workers[i].kill()
-        self.workers[i].join()
+        """kill -9; another takes its place.  Returns its name."""
+        killed = self.workers[i]
+        killed.kill()
+        killed.join()
         self.workers[i] = self.process(work, "worker")
+        return killed.name
 
     def check_alive(self):
         """Nobody has ended by an error."""

@@ -10,7 +10,7 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import ctypes, json, os, shutil, signal, socket, subprocess, sys, time
+import ctypes, json, os, re, shutil, signal, socket, subprocess, sys, time
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -195,10 +195,12 @@ class Node:
                 raise CallError(one["error"])
         return [one.get("values", []) for one in reply["results"]]
 
-    def snapshot(self):
-        """Compact the log: what a node that was away needs is not in it."""
-        until("a snapshot", lambda:
-              self.get("/snapshot?trailing_logs=1", b"") is not None)
+    def was_sent_snapshot(self, mark=0):
+        """Since that place in its log it has been restored from a snapshot
+        that was not its own.  (It begins with its own, if it has one.)"""
+        log = self.log()[mark:]
+        own = re.search(r"(\d+) preexisting snapshots", log)
+        return log.count("node restored in") > (own is None or own[1] != "0")
 
 
 class Nodes:
@@ -246,6 +248,13 @@ class Nodes:
                 node = self.nodes[int(best) - 1]
                 return node if node in self.reachable() else None
         return until("a leader", find)
+
+    def compact(self):
+        """Compact the log of every node, for any of them may lead next: what a
+        node that is away needs is in none."""
+        for node in self.reachable():
+            until("a snapshot", lambda: node.get(
+                "/snapshot?trailing_logs=1", b"") is not None)
 
     def reachable(self):
         return [n for n in self.nodes if n.running() and not n.away]
