@@ -276,6 +276,16 @@ def endpoints(t):
          "claimq: read_only: " in str(said) or [said])
     said, = post("/db/request?level=strong", verb)
     t.ok("/db/request?level=strong takes a verb", said == [[1]] or [said])
+    said, = post("/db/query?level=none",
+                 ["SELECT claimq_wait(10, 'lane', 'none')"])
+    t.ok("/db/query?level=none waits", said == [[0]] or [said])
+    said = [post("/db/request?level=strong",
+                 ["SELECT claimq_submit('blob', ?, 'now_ms', ?)", x, now_ms],
+                 ["SELECT typeof(payload) FROM claimq_lane('blob', 'w')"
+                  " WHERE now_ms=?", now_ms])[1]
+            for x in ([0, 255], "text", "x'00ff'")]
+    t.ok("an array of bytes is a BLOB, and so is a text like x'00ff'",
+         said == [[["blob"]], [["text"]], [["blob"]]] or [said])
     write = ["INSERT INTO ledger(role, scope, key, verb, claim_id)"
              " VALUES('x', 'x', 1, 'x', 'x')"]
     guard = ["SELECT claimq_guard(?, ?)", *rows[0]]
