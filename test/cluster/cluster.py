@@ -297,7 +297,7 @@ def endpoints(t):
 
 def load(t):
     """Thousands of jobs while leaders are killed and logs compacted."""
-    scale = 1 if QUICK else 2
+    scale = 2 if QUICK else 5
     nodes = t.nodes("load", options=["-raft-snap", "300",
                                      "-raft-snap-int", "1s"])
     nodes.start([["-auto-optimize-int", "1s"], ["-auto-vacuum-int", "2s"], []])

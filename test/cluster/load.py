@@ -234,11 +234,13 @@ class Role:
         """Complete what was abandoned, in a request of its own."""
         kept = self.settle, self.verbs
         self.settle, self.verbs = [], []
-        self.verb("complete", *claim)
-        if keys:
-            self.ledger(scope, keys, "complete", claim[0])
+        self.complete(claim, scope, keys)
         self.send([])
         self.settle, self.verbs = kept
+
+    def complete(self, claim, scope, keys):
+        self.verb("complete", *claim)
+        self.ledger(scope, keys, "complete", claim[0])
 
     def verb(self, name, claim_id, token, *words, log=None):
         """Have a claim settled by the next request."""
@@ -256,7 +258,7 @@ class Role:
             " WHERE 1 ON CONFLICT DO NOTHING",
             self.name, scope, verb, claim_id, json.dumps(keys)])
 
-    def abandon(self, claim, scope="", keys=()):
+    def abandon(self, claim, scope, keys=()):
         """Cut the lease short, and come back when it is too late."""
         self.verb("renew", *claim, 200, log="abandon")
         self.stale.append((time.monotonic() + 2, claim, scope, keys))
@@ -295,13 +297,16 @@ class Lane(Role):
             number_of("lane", payload)
             claim = self.seen("work", job, row)
             if attempt == 0 and job % 29 == 7:
-                self.abandon(claim)
+                self.abandon(claim, job)
             elif attempt == 0 and job % 17 == 3:
                 self.verb("retry", *claim, "not now", "delay_ms", 50)
             elif job % 23 == 5:
                 self.verb("reject", *claim, "never")
             else:
-                self.verb("complete", *claim, "result", job)
+                self.complete(claim, job)
+
+    def complete(self, claim, job, keys=()):
+        self.verb("complete", *claim, "result", job)
 
 
 class Session(Role):
@@ -328,8 +333,7 @@ class Session(Role):
             self.verb("reject", *claim, "never")
             self.ledger(scope, keys, "reject", claim[0])
         else:
-            self.verb("complete", *claim)
-            self.ledger(scope, keys, "complete", claim[0])
+            self.complete(claim, scope, keys)
 
 
 class Outbox(Role):
@@ -380,8 +384,7 @@ class Letters(Role):
         source = rows[0][1]
         # A batch that goes back would stand at the end of its session.
         if source == "session" or rows[0][0] % 2:
-            self.verb("complete", *claim)
-            self.ledger(source, keys, "complete", claim[0])
+            self.complete(claim, source, keys)
             return
         for letter, _ in keys:
             self.verbs.append((len(self.settle), "requeue", claim[0]))
@@ -413,11 +416,14 @@ class Contest(Role):
         subject, row = self.scope, rows[0]
         claim, fence = self.seen(subject, 0, row), row[-NCLAIM + 2]
         if fence % 7 == 3:
-            self.abandon(claim)
+            self.abandon(claim, subject)
             return
         self.verbs.append((len(self.settle), "fence", claim[0]))
         self.settle.append(["SELECT claimq_fence(?, ?)", "of " + subject,
                             fence])
+        self.complete(claim, subject)
+
+    def complete(self, claim, subject, keys=()):
         self.verb("complete", *claim)
 
 
