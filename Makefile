@@ -238,6 +238,7 @@ test: deps
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files test $(SO) \
 	  -files 'wait wait_workers' $(POLL) \
+	  -files package $(SO) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
@@ -280,7 +281,7 @@ soak: deps
 	  -env '$(SOAKASAN)' \
 	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
 	  -env '' \
-	  -files 'test soak' $(SO) \
+	  -files 'test soak package' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -cmd mutate '$(TCLSH) tcl/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 

@@ -21,8 +21,12 @@
 ** and if it was much the claim also moves those rows to the other place.
 **
 ** A claim of any session does this twice: first with the streams of all
-** sessions, to find the session of the first claimable batch, then with those
+** sessions, to find the first one that has something to give, then with those
 ** of that session.
+**
+** A serial claim also asks what the rest of the session does: is a batch of it
+** held, and is there one that waits for its retry, behind which nothing may be
+** delivered?
 */
 #include "claimq_int.h"
 
@@ -274,6 +278,67 @@ static void cqStreamsRest(CqOp *p, CqStreams *pS){
 }
 
 /**************************************************************************
+** A set of names: the sessions that a claim of any session has passed over
+*/
+typedef struct CqNames CqNames;
+struct CqNames {
+  CqText *a;                      /* nSlot slots; z==0: free */
+  int n, nSlot;                   /* nSlot is a power of two, or 0 */
+};
+
+/*
+** The slot that has the name, or the free one where it belongs.
+*/
+static CqText *cqNamesSlot(const CqNames *pN, CqText t){
+  u32 h = 2166136261u;
+  int i;
+  assert( pN->n<pN->nSlot );
+  for(i=0; i<t.n; i++) h = (h ^ (u8)t.z[i])*16777619u;
+  h ^= h>>15;
+  for(;; h++){
+    CqText *pSlot = &pN->a[h & (u32)(pN->nSlot-1)];
+    if( pSlot->z==0 || claimqTextEq(*pSlot, t) ) return pSlot;
+  }
+}
+
+static int cqNamesHas(const CqNames *pN, CqText t){
+  return pN->n>0 && cqNamesSlot(pN, t)->z!=0;
+}
+
+/*
+** Add a copy of a name that is not there yet.
+*/
+static void cqNamesAdd(CqOp *p, CqNames *pN, CqText t){
+  CqText *pSlot;
+  if( pN->n*2>=pN->nSlot ){
+    CqNames big = {0, 0, 0};
+    int i;
+    big.nSlot = pN->nSlot ? pN->nSlot*2 : 16;
+    big.a = claimqMalloc(p, (i64)big.nSlot*(i64)sizeof(CqText));
+    if( big.a==0 ) return;
+    for(i=0; i<pN->nSlot; i++){
+      if( pN->a[i].z==0 ) continue;
+      *cqNamesSlot(&big, pN->a[i]) = pN->a[i];
+      big.n++;
+    }
+    sqlite3_free(pN->a);
+    *pN = big;
+  }
+  pSlot = cqNamesSlot(pN, t);
+  assert( pSlot->z==0 );
+  pSlot->z = claimqTextDup(p, t);
+  pSlot->n = t.n;
+  if( pSlot->z ) pN->n++;
+}
+
+static void cqNamesClear(CqNames *pN){
+  int i;
+  for(i=0; i<pN->nSlot; i++) sqlite3_free((char*)pN->a[i].z);
+  sqlite3_free(pN->a);
+  memset(pN, 0, sizeof(*pN));
+}
+
+/**************************************************************************
 ** Claim and peek
 */
 typedef struct CqSession CqSession;       /* CqClaim.own */
@@ -282,6 +347,9 @@ struct CqSession {
   char *zSession;                 /* Any session: the one that was chosen */
   u8 bAny;                        /* No session was given */
   int eBoundary, eTake;
+  int bSerial;                    /* -1: as the database's setting says */
+  i64 iKept;                      /* Serial: batches behind this one wait */
+  u8 bLease;                      /* The claim is serial, and remembers it */
   u8 bMove;                       /* The rows leave their place in the index */
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */
@@ -297,42 +365,51 @@ struct CqSession {
 #define CQ_ARG_TAKE { CQ_ARG(WORD, "take"), .xWords = claimqTakeWords, \
   .mFlag = CQ_A_LOOK, \
   .zDoc = "turn work, a command, or whichever comes first" }
+#define CQ_ARG_SERIAL { CQ_ARG(INT, "serial"), .iMax = 1, \
+  .mFlag = CQ_A_LOOK, \
+  .zDoc = "1: nothing while a batch of the session is held" }
 
 /* Arguments of claimq(...). */
 #define CQ_SC_SESSION  0
 #define CQ_SC_BOUNDARY 5
 #define CQ_SC_TAKE     6
+#define CQ_SC_SERIAL   8
 static const CqArgDef cqSessionArg[] = {
   CQ_ARG_SESSION, CQ_ARG_OWNER, CQ_ARG_TTL, CQ_ARG_BATCHES, CQ_ARG_INCARNATION,
-  CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+  CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW, CQ_ARG_SERIAL, CQ_ARG_REQUEST,
 };
 
 /* Arguments of claimq_peek(...). */
 #define CQ_PC_SESSION  0
 #define CQ_PC_BOUNDARY 2
 #define CQ_PC_TAKE     3
+#define CQ_PC_SERIAL   5
 static const CqArgDef cqPeekArg[] = {
   CQ_ARG_SESSION, CQ_ARG_BATCHES, CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+  CQ_ARG_SERIAL,
 };
 
 /*
 ** Keep the arguments that the two tables have in different places.
 */
-static void cqSessionKeep(CqClaim *pC, int iSession, int iBoundary, int iTake){
+static void cqSessionKeep(
+  CqClaim *pC, int iSession, int iBoundary, int iTake, int iSerial
+){
   CqSession *pOwn = (CqSession*)&pC->own;
   assert( sizeof(*pOwn)<=sizeof(pC->own) );
   pOwn->session = pC->aArg[iSession].t;
   pOwn->bAny = pOwn->session.z==0;
   pOwn->eBoundary = (int)pC->aArg[iBoundary].i;
   pOwn->eTake = (int)pC->aArg[iTake].i;
+  pOwn->bSerial = pC->aArg[iSerial].bGiven ? (int)pC->aArg[iSerial].i : -1;
 }
 static void cqSessionArgs(CqOp *p, CqClaim *pC){
   (void)p;
-  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE);
+  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE, CQ_SC_SERIAL);
 }
 static void cqPeekArgs(CqOp *p, CqClaim *pC){
   (void)p;
-  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE);
+  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE, CQ_PC_SERIAL);
 }
 
 /*
@@ -388,13 +465,59 @@ static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
 }
 
 /*
-** Any session: choose that of the first claimable batch of all.  0 if there is
-** none or op has an error, else pOwn->session is set, and xDone frees it.
+** 1 if the claim is a serial one: it says so, or the database does.
 */
-static int cqSessionChoose(CqOp *p, CqClaim *pC){
+static int cqSessionSerial(CqOp *p, const CqClaim *pC){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  return pOwn->bSerial>=0 ? pOwn->bSerial
+                          : (claimqSettings(p) & CQ_SET_SERIAL)!=0;
+}
+
+/*
+** 1 if a live claim holds a batch of the session.  *piKept: the first batch of
+** it that was claimed before and waits for its retry, CQ_I64_MAX if none does.
+*/
+static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BUSY);
+  int bBusy = 0;
+  claimqBindText(p, &s, CQ_SESSION_BUSY_session, session);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  *piKept = CQ_I64_MAX;
+  if( claimqStep(p, &s) ){
+    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_busy)!=0;
+    if( claimqColType(&s, CQ_COL_SESSION_BUSY_kept)!=SQLITE_NULL ){
+      *piKept = claimqColInt(&s, CQ_COL_SESSION_BUSY_kept);
+    }
+  }
+  claimqStmtDone(p, &s);
+  return bBusy;
+}
+
+/*
+** Any session: 1 if the session gives something to the claim.  pB is its first
+** claimable batch.
+*/
+static int cqSessionGives(
+  CqOp *p, CqClaim *pC, CqText session, const CqBatch *pB, int bSerial
+){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqSelect sel;
+  claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
+  if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
+  if( !bSerial ) return 1;
+  return !cqSessionBusy(p, session, &pOwn->iKept) && pB->iSeq<pOwn->iKept;
+}
+
+/*
+** Any session: choose the first that has something to give, in the order of
+** their first claimable batches.  0 if there is none or op has an error, else
+** pOwn->session is set, and xDone frees it.
+*/
+static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bWrites = pC->pDef->bWrites;
   CqText any = {0, 0};
+  CqNames past = {0, 0, 0};
   const CqBatch *pB;
   CqStreams s;
   cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
@@ -403,16 +526,25 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC){
     if( pB->eWhy==CQ_WHY_CLAIMABLE
      && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
     ){
-      pOwn->session = claimqColText(p, pB->pStmt, CQ_S(session_id));
-      sqlite3_free(pOwn->zSession);
-      pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
-      cqStreamsRest(p, &s);
-      break;
+      CqText session = claimqColText(p, pB->pStmt, CQ_S(session_id));
+      if( !cqNamesHas(&past, session) ){
+        if( cqSessionGives(p, pC, session, pB, bSerial) ){
+          sqlite3_free(pOwn->zSession);
+          pOwn->zSession = claimqTextDup(p, session);
+          pOwn->session.z = pOwn->zSession;
+          pOwn->session.n = session.n;
+          cqStreamsRest(p, &s);
+          break;
+        }
+        cqNamesAdd(p, &past, session);
+      }
+    }else{
+      cqSessionBad(p, pC, pB);
     }
-    cqSessionBad(p, pC, pB);
     cqStreamsNext(p, &s, pB);
   }
   cqStreamsClose(p, &s);
+  cqNamesClear(&past);
   return p->rc==SQLITE_OK && pB!=0;
 }
 
@@ -423,6 +555,7 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
   CqSession *pOwn = (CqSession*)&pC->own;
   const CqBatch *pB;
   while( !pOwn->sel.bDone && (pB = cqStreamsHead(p, pS))!=0 ){
+    if( pB->iSeq>pOwn->iKept ) break;
     if( pB->eWhy==CQ_WHY_CLAIMABLE ){
       if( !claimqSelectOffer(&pOwn->sel, &pB->cand) ) break;
       cqSessionTake(p, pC, pB);
@@ -437,19 +570,29 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 
 /*
 ** Load and decide.  What a claim of any session met is listed by its choice:
-** what it then meets in the session was met there.
+** what it then meets in the session was met there, and so was looked at what a
+** serial claim must know.
 */
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bList = pC->pDef->bWrites && !pOwn->bAny;
+  int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
   pOwn->bMove = 0;
-  if( pOwn->bAny && !cqSessionChoose(p, pC) ) return;
+  pOwn->iKept = CQ_I64_MAX;
+  if( pOwn->bAny ){
+    pOwn->bLease = (u8)cqSessionSerial(p, pC);
+    if( !cqSessionChoose(p, pC, pOwn->bLease) ) return;
+  }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
                 bList ? &pOwn->due : 0);
-  cqSessionSelect(p, pC, &s);
+  if( !pOwn->bAny && (s.bReady || s.bDue) ){
+    pOwn->bLease = (u8)cqSessionSerial(p, pC);
+    if( pOwn->bLease ) bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept);
+  }
+  if( !bBusy ) cqSessionSelect(p, pC, &s);
   if( pC->ids.n ) cqStreamsRest(p, &s);
   cqStreamsClose(p, &s);
   if( pC->pDef->bWrites ){
@@ -501,6 +644,8 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
   }
   claimqBindInt(p, &s, CQ_SESSION_STAMP_size, n);
   claimqBindInt(p, &s, CQ_SESSION_STAMP_last, pC->ids.a[n-1]);
+  if( pOwn->bLease ) claimqBindInt(p, &s, CQ_SESSION_STAMP_serial, 1);
+  else claimqBindNull(p, &s, CQ_SESSION_STAMP_serial);
   claimqClaimStamp(p, pC, &s, n);
 }
 
@@ -516,14 +661,39 @@ static void cqSessionDone(CqClaim *pC){
 */
 static i64 cqSessionNextAt(CqOp *p, CqClaim *pC){
   CqText session = ((CqSession*)&pC->own)->session;
+  int bSerial = cqSessionSerial(p, pC);
   CqStmt s;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
   s = claimqStmt(p, session.z ? CQ_SQL_SESSION_LATER
                               : CQ_SQL_SESSION_ANY_LATER);
   if( session.z ) claimqBindText(p, &s, CQ_SESSION_LATER_session, session);
   claimqBindInt(p, &s, CQ_SESSION_LATER_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_SESSION_LATER_serial, bSerial);
   claimqBindInt(p, &s, CQ_SESSION_LATER_limit, CQ_LOOK_ROWS);
   return claimqLookLater(p, &s);
+}
+
+/*
+** xRows: the batches of a claim that was made before, if it holds.
+*/
+static void cqSessionRows(CqOp *p, CqClaim *pC, CqText claimId){
+  int nBefore = pC->pRows->nRow;
+  i64 iHead, iFence, nSize = 0;
+  CqStmt s;
+  if( !claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_SESSION_ROWS);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    nSize = claimqColInt(&s, CQ_COL_SESSION_ROWS_claim_size);
+    claimqCellColumns(p, pC->pRows, a, &s, CQ_S_NCOL);
+    claimqLeaseKept(p, pC->pRows, a ? &a[CQ_S_NCOL] : 0, &s,
+        CQ_COL_SESSION_ROWS_claim_id, iFence,
+        claimqColInt(&s, CQ_COL_SESSION_ROWS_attempts)-1);
+  }
+  claimqStmtDone(p, &s);
+  if( pC->pRows->nRow-nBefore!=nSize ) pC->pRows->nRow = nBefore;
 }
 
 /**************************************************************************
@@ -692,8 +862,13 @@ static void cqCancelApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
+static void cqCancelAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(((CqSessionCancel*)pTask)->zResult), 0);
+}
+
 /*
-** The word to return: 'cancelled', 'claimed' or 'missing'.
+** The word to return: 'cancelled', 'claimed' or 'missing'; 0 if the call is a
+** repeated one.
 */
 static const char *cqSessionCancel(CqOp *p, const CqVal *pKey, int bForce){
   CqSessionCancel c;
@@ -701,6 +876,7 @@ static const char *cqSessionCancel(CqOp *p, const CqVal *pKey, int bForce){
   (void)bForce;
   c.task.xLoad = cqCancelLoad;
   c.task.xApply = cqCancelApply;
+  c.task.xAnswer = cqCancelAnswer;
   c.task.zWhat = "claimq_cancel()";
   c.batchId = pKey->t;
   claimqRun(p, &c.task);
@@ -826,12 +1002,29 @@ static void cqSessionCheckIds(CqOp *p, const CqVerb *pV){
 }
 
 /*
+** The lease of a serial claim is the session's only slot.  Once it has expired,
+** to renew it needs the slot again; conflict if another claim has it.
+*/
+static void cqSessionSlot(CqOp *p, const CqVerb *pV, const CqStmt *pHead){
+  i64 iKept;
+  if( claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_serial)
+   && claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms)<=claimqNow(p)
+   && cqSessionBusy(p, claimqColText(p, pHead,
+                    CQ_COL_SESSION_HOLD_session_id), &iKept)
+  ){
+    claimqFail(p, CQ_CONFLICT, "claim %.*s is serial and has expired, and "
+        "another claim holds a batch of its session now: settle it, or let it "
+        "go", pV->claimId.n, pV->claimId.z);
+  }
+}
+
+/*
 ** What is usual will do for a claim of one row, but for reject, which writes
 ** twice.  A claim of several is settled by cqSessionSettle().
 */
 static void cqSessionDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
-  (void)pHead;
   if( pV->eVerb==CQ_GUARD ) return;
+  if( pV->eVerb==CQ_RENEW ) cqSessionSlot(p, pV, pHead);
   if( cqSessionIdsGiven(pV) ) cqSessionCheckIds(p, pV);
   if( pV->eVerb==CQ_REJECT ) return;
   pV->task.eNeed = CQ_NEED_ONE;
@@ -908,7 +1101,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qwc",
       .xArgs = cqSessionArgs, .xNext = cqSessionNext,
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
-      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt },
+      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt,
+      .xRows = cqSessionRows },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
       .zCols = CQ_S_COLS " previous_claim_id:t attempts:i",
       .zOrder = "enqueue_seq",
@@ -922,8 +1116,13 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .aOpt = cqEnqueueOpt, .nOpt = CQ_ARRAYSIZE(cqEnqueueOpt),
       .xFunc = claimqPutRun },
   };
+  static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+  };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),

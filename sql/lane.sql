@@ -427,3 +427,80 @@ ORDER BY event_id LIMIT :limit
 -- name: LANE_OLD_EVENTS_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_event
 WHERE event_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+--------------------------------------------------------------------------
+-- claimq_stats.  Active jobs that wait for a grant stand in no index, so all
+-- jobs are read, also for one lane.
+
+-- fragment: LANE_FROM
+ifnull(available_at_ms, created_at_ms)
+
+-- fragment: LANE_TAKEN
+state='active'
+
+-- fragment: LANE_STATS_ROWS
+SELECT lane_id AS scope, iif(terminal_at_ms IS NULL, w, {{STATS_OVER}}) AS w,
+  n, d, since, at
+FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
+      FROM {{S}}.claimq_job NOT INDEXED)
+
+-- name: LANE_STATS like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+GROUP BY scope ORDER BY scope
+
+-- name: LANE_STATS_OF like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} WHERE lane_id=:scope
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: LANE_CHECK like CHECK
+SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
+FROM (SELECT job_id, CASE
+    WHEN job_id<=0 THEN 'bad job_id'
+    {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_INT priority}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','completed',
+                                  'failed','cancelled') THEN 'bad state'
+    WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
+    {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
+    {{CHECK_INT attempt_index}} {{CHECK_INT retry_count}}
+    {{CHECK_COUNT reclaim_count}} {{CHECK_COUNT attempts}}
+    {{CHECK_COUNT max_attempts}} {{CHECK_COUNT max_reclaims}}
+    {{CHECK_COUNT backoff_ms}} {{CHECK_COUNT backoff_factor}}
+    {{CHECK_COUNT backoff_max_ms}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_ONE_CLAIM qjc job_id}}
+    WHEN claim_id IS NOT NULL AND state<>'active'
+    THEN 'claimed, and not active'
+    WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
+    THEN 'active, and not claimed'
+    WHEN (terminal_at_ms IS NULL)<>(state IN ('ready','delayed','active'))
+    THEN 'terminal_at_ms does not fit the state'
+    WHEN due IS NULL AND state IN ('ready','delayed')
+      OR due IS NULL AND state='active' AND reclaim='auto'
+      OR due IS NOT NULL AND terminal_at_ms IS NOT NULL
+    THEN 'due does not fit the state'
+    WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
+                                     available_at_ms))
+    THEN 'due is not when it can be claimed'
+    {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
+    WHEN cap_id<>0 AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
+        AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
+        AND s.required=j.required_capabilities)
+      OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
+        AND trim(required_capabilities, '[] '||char(9,10,13))<>''
+    THEN 'cap_id is not of required_capabilities'
+  END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_PAST like CHECK
+SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
+  'its job is not there' AS problem
+FROM {{S}}.claimq_past AS a
+WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)

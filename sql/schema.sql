@@ -107,6 +107,7 @@ CREATE TABLE {{S}}.claimq_batch(
   incarnation_id  TEXT,
   claim_size      INTEGER,
   claim_last      INTEGER,              -- key of the claim's last row
+  claim_serial    INTEGER,              -- 1: the claim is a serial one
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,

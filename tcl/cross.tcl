@@ -341,12 +341,14 @@ proc try_run {zig build stage dir target triple how library} {
 
 #--------------------------------------------------------------------------
 
-proc pack {build target files} {
-  set name claimq-[dist_version]-$target
+# The library, its header and the licence, side by side without a folder: that
+# is how sqlpkg wants it.
+proc pack {build target library} {
   set stage $build/stage/cross
   file delete -force $stage
-  put_files $stage/$name {*}$files $build/claimq.h $::root/LICENSE
-  tarball $build/dist/$name.tar.gz $stage $name
+  put_files $stage $library $build/claimq.h $::root/LICENSE
+  tarball $build/dist/claimq-[dist_version]-$target.tar.gz $stage \
+    [file tail $library] claimq.h LICENSE
 }
 
 proc one_target {zig build stage target triple how} {

@@ -60,10 +60,10 @@ proc put_files {dir args} {
   foreach file $args {file copy -force $file $dir}
 }
 
-# Make FILE, a .tar.gz of the folder NAME below DIR.
-proc tarball {file dir name} {
+# Make FILE, a .tar.gz of files and folders below DIR.
+proc tarball {file dir args} {
   exec tar -C $dir --sort=name --owner=0 --group=0 --numeric-owner \
-    --mtime=@[dist_epoch] --mode=u+rw,go+r,go-w --format=ustar -cf - $name \
+    --mtime=@[dist_epoch] --mode=u+rw,go+r,go-w --format=ustar -cf - {*}$args \
     | gzip -9n >$file.tmp
   file rename -force $file.tmp $file
 }

@@ -58,6 +58,9 @@ set PLATFORMS {
 set SUMMARY "Queues of leased, fenced work in ordinary SQLite tables"
 
 proc name_of {target ecosystem} {
+  if {![dict exists $::PLATFORMS $target]} {
+    return -code error -errorcode SKIP "there are no packages for $target"
+  }
   return [dict get $::PLATFORMS $target $ecosystem]
 }
 
@@ -244,8 +247,174 @@ proc package_rust {libraries out} {
 }
 
 #--------------------------------------------------------------------------
+# Java: one jar with a library for each platform, and the pom that Maven wants.
+# MAVEN_GROUP says under which name it will be found.
 
-set LANGUAGES {python node go rust}
+proc maven_group {} {
+  global env
+  if {[info exists env(MAVEN_GROUP)]} {return $env(MAVEN_GROUP)}
+  return com.example.claimq
+}
+
+proc package_java {libraries out} {
+  global root
+  need javac
+  set dir [stage java]
+  put_tree $dir/src $root/ext/java/claimq
+  file mkdir $dir/jar
+  exec javac --release 11 -d $dir/jar {*}[glob $dir/src/*.java] 2>@1
+  dict for {target library} $libraries {
+    put_files $dir/jar/claimq/native/$target $library
+  }
+  put_files $dir/jar/META-INF $root/LICENSE
+  put_string $dir/jar/META-INF/MANIFEST.MF [string cat \
+    "Manifest-Version: 1.0\nAutomatic-Module-Name: claimq\n" \
+    "Implementation-Version: [dist_version]\n"]
+  set entries {}
+  foreach name [tree $dir/jar] {lappend entries $name $dir/jar/$name}
+  set file $out/claimq-[dist_version].jar
+  zip_file $file $entries [dist_epoch]
+  set pom $out/claimq-[dist_version].pom
+  put_text $pom $root/ext/java/pom.xml @GROUP@ [maven_group]
+  return [list $pom $file]
+}
+
+#--------------------------------------------------------------------------
+# Ruby: a gem for each platform.
+
+proc package_ruby {libraries out} {
+  global root env
+  need gem
+  set env(SOURCE_DATE_EPOCH) [dist_epoch]
+  set files {}
+  dict for {target library} $libraries {
+    set platform [name_of $target gem]
+    if {$platform eq "-"} continue
+    set dir [stage gem]
+    put_tree $dir $root/ext/ruby/claimq
+    put_text $dir/claimq.gemspec $root/ext/ruby/claimq/claimq.gemspec \
+      @PLATFORM@ $platform
+    put_files $dir $root/LICENSE $root/ext/ruby/README.md
+    put_files $dir/lib/claimq $library
+    set here [pwd]
+    cd $dir
+    exec gem build --quiet claimq.gemspec 2>@1
+    cd $here
+    set gem [glob $dir/*.gem]
+    file rename -force $gem $out
+    lappend files $out/[file tail $gem]
+  }
+  return $files
+}
+
+#--------------------------------------------------------------------------
+# PHP: one file.  The library is that of make install or of the .deb; for the
+# tests it is put beside it.
+
+proc package_php {libraries out} {
+  global root only_here
+  if {$only_here} {put_files $out/php {*}[dict values $libraries]}
+  put_text $out/Claimq.php $root/ext/php/Claimq.php
+  return [list $out/Claimq.php]
+}
+
+#--------------------------------------------------------------------------
+# Debian: a package for each architecture.  The link claimq.so is part of it,
+# so that it goes with it; the trigger runs ldconfig (see tcl/install.sh).
+
+set TRIPLETS {amd64 x86_64-linux-gnu arm64 aarch64-linux-gnu
+  armhf arm-linux-gnueabihf riscv64 riscv64-linux-gnu}
+
+proc deb {library architecture out} {
+  global root env SUMMARY TRIPLETS
+  set version [dist_version]
+  set dir [stage deb]
+  set lib $dir/usr/lib/[dict get $TRIPLETS $architecture]
+  file mkdir $lib
+  file copy $library $lib/libclaimq.so
+  file attributes $lib/libclaimq.so -permissions 0644
+  exec ln -s libclaimq.so $lib/claimq.so
+  put_files $dir/usr/include $root/ext/claimq.h
+  put_text $dir/usr/share/doc/sqlite3-claimq/copyright $root/LICENSE
+  put_string $dir/DEBIAN/control "Package: sqlite3-claimq
+Version: $version
+Architecture: $architecture
+Maintainer: the authors of claimq <claimq@example.com>
+Section: database
+Priority: optional
+Depends: libc6 (>= [expr {$architecture eq "riscv64" ? 2.27 : 2.17}])
+Recommends: sqlite3
+Description: $SUMMARY
+ A SQLite extension.  In the sqlite3 shell: .load claimq
+"
+  put_string $dir/DEBIAN/triggers "activate-noawait ldconfig\n"
+  set env(SOURCE_DATE_EPOCH) [dist_epoch]
+  exec find $dir -exec touch -h -d @[dist_epoch] \{\} +
+  set file $out/sqlite3-claimq_${version}_$architecture.deb
+  exec dpkg-deb --root-owner-group --build $dir $file
+  return $file
+}
+
+proc package_debian {libraries out} {
+  need dpkg-deb
+  set files {}
+  dict for {target library} $libraries {
+    set architecture [name_of $target deb]
+    if {$architecture ne "-"} {
+      lappend files [deb $library $architecture $out]
+    }
+  }
+  return $files
+}
+
+#--------------------------------------------------------------------------
+# sqlpkg: a description of the archives of make cross.  DIST_URL says where
+# they will be found, together with checksums.txt.
+
+proc package_sqlpkg {libraries out} {
+  global env SUMMARY
+  set url https://example.com/claimq/@VERSION@
+  if {[info exists env(DIST_URL)]} {set url $env(DIST_URL)}
+  set version [dist_version]
+  set entries {}
+  foreach target [dict keys $libraries] {
+    set name [name_of $target sqlpkg]
+    if {$name eq "-"} continue
+    lappend entries [format {      "%s": "claimq-{version}-%s.tar.gz"} \
+      $name $target]
+  }
+  put_string $out/sqlpkg.json "{
+  \"owner\": \"claimq\",
+  \"name\": \"claimq\",
+  \"version\": \"$version\",
+  \"license\": \"MIT\",
+  \"description\": \"$SUMMARY\",
+  \"keywords\": \[\"sqlite-claimq\", \"queue\"\],
+  \"assets\": {
+    \"path\": \"[string map [list @VERSION@ $version] $url]\",
+    \"files\": {
+[join $entries ",\n"]
+    }
+  }
+}
+"
+  return [list $out/sqlpkg.json]
+}
+
+# The checksums of everything that is there.
+proc checksums {out} {
+  set here [pwd]
+  cd $out
+  set names [lsort [lsearch -all -inline -not [glob -types f *] checksums.txt]]
+  set sums [exec sha256sum {*}$names]
+  cd $here
+  put_string $out/checksums.txt $sums\n
+  return $out/checksums.txt
+}
+
+#--------------------------------------------------------------------------
+
+set LANGUAGES {python node go rust java ruby php debian sqlpkg}
 
 # The libraries, by target.  Those that were not made are left out, and said.
 proc all_libraries {build} {
@@ -306,6 +475,7 @@ proc main {build args} {
       foreach file $files {puts $file}
     }
   }
+  if {!$only_here} {puts [checksums $out]}
   file delete -force $stage
   exit $failed
 }

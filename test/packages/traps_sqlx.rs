@@ -65,13 +65,16 @@ async fn main() -> sqlx::Result<()> {
         println!("code: {}", claimq::Code::of(&error).unwrap());
     }
 
-    // describe(), which query!() uses at compile time, runs the claim.
-    sqlx::query("SELECT claimq_submit('l', 'x')")
-        .fetch_all(&pool)
-        .await?;
+    // describe(), which query!() uses at compile time, runs a statement whose
+    // columns have no declared type: a verb, but not a claim.
+    let ready = "SELECT count(*) FROM claimq_job WHERE state='ready'";
+    let submit = "SELECT claimq_submit('l', 'x')";
+    pool.describe(submit).await?;
+    println!("describe submit: {}", count(&pool, ready).await?);
+    sqlx::query(submit).fetch_all(&pool).await?;
     pool.describe("SELECT claim_id FROM claimq_lane('l', 'w')")
         .await?;
     let held = "SELECT count(*) FROM claimq_job WHERE state='active'";
-    println!("describe: {}", count(&pool, held).await?);
+    println!("describe claim: {}", count(&pool, held).await?);
     Ok(())
 }
