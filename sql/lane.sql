@@ -400,6 +400,24 @@ WHERE settled_owner_id IS NULL AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- name: LANE_OLD_SETS like VACUUM_ROWS
+-- Sets that no job has which is, or can become, claimable.  This looks at all
+-- sets, as claims do, and seeks twice for each; not at jobs.
+SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM {{LANE_INDEX}}
+    WHERE lane_id=s.lane_id AND partition_key=s.partition_key
+      AND cap_id=s.cap_id AND due IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
+    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
+      AND cap_id>0)
+ORDER BY cap_id LIMIT :limit
+
+-- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_capset
+WHERE cap_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
 -- name: LANE_OLD_EVENTS like VACUUM_ROWS
 -- In the order of their ids, which readers go by: an event goes when all
 -- before it have gone.
