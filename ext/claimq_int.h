@@ -377,6 +377,9 @@ CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
+/* The next object after number *pi that should be there and is not, or 0; for
+** the first *pi is 0. */
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp*, int *pi);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
@@ -436,6 +439,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
+  u8 bNoKeep;                     /* By xLoad: there is none worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -463,6 +467,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6
+#define CQ_CLAIM_PREVIOUS    7
 #define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];
@@ -674,6 +679,12 @@ struct CqDiscipline {
   void (*xPutWrite)(CqOp*, CqPut*);       /* Write it: one statement */
   void (*xPutDone)(CqPut*);               /* May be 0 */
 
+  /* claimq_stats: two statements, for all scopes and for one; may be 0. */
+  const int *aStats;
+  /* claimq_check: statements that give the rows that are bad. */
+  const int *aCheck;
+  int nCheck;
+
   /* claimq_vacuum(): rows that go by their keys, and others. */
   const CqVacuumDef *aVacuum;
   int nVacuum;
@@ -811,8 +822,10 @@ CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 */
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 
-/* help.c: the table claimq_help. */
+/* help.c: the table claimq_help; see.c: claimq_stats and its sisters. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable);
+CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc);
 
 /**************************************************************************
 ** Interface to vtab/replay.c: one claim per statement.

@@ -122,6 +122,7 @@ static const CqArgDef cqQueueArg[] = {
 static const CqArgDef cqQueueOpt[] = {
   { CQ_ARG(INT, "degrade"), .iDefault = 1, .iMax = 1,
     .zDoc = "1: a partition that failed gets smaller batches" },
+  CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };
 
@@ -1026,8 +1027,13 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .nArg = CQ_ARRAYSIZE(cqQueueArg), .aOpt = cqQueueOpt,
       .nOpt = CQ_ARRAYSIZE(cqQueueOpt), .xFunc = cqQueueFunc },
   };
+  static const int aStats[] = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_MESSAGES
+  };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqOutboxOpt, .nOpt = CQ_ARRAYSIZE(cqOutboxOpt),

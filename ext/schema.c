@@ -15,21 +15,32 @@
 #define CQ_META_ALIEN  -2         /* There is one, but not ours */
 
 /*
+** Step a statement that the cache does not know: 1 if there is a row.  0 if
+** there is none, there is no statement, or op has or gets an error.
+*/
+static int cqSchemaRow(CqOp *p, sqlite3_stmt *pStmt){
+  int rc;
+  if( p->rc || pStmt==0 ) return 0;
+  rc = sqlite3_step(pStmt);
+  if( rc!=SQLITE_ROW && rc!=SQLITE_DONE ) claimqFailRc(p, rc);
+  return rc==SQLITE_ROW;
+}
+
+/*
 ** 1 if main has an object of this name.  Used when the cache cannot be.
 */
 static int cqSchemaHas(CqOp *p, const char *zName){
   sqlite3_stmt *pStmt = 0;
-  int bHas = 0;
-  int rc;
+  int bHas;
   if( p->rc ) return 0;
-  rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1,
-                          &pStmt, 0);
-  if( rc==SQLITE_OK ){
-    sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1, SQLITE_STATIC);
-    bHas = sqlite3_step(pStmt)==SQLITE_ROW;
-    rc = sqlite3_finalize(pStmt);
+  claimqFailRc(p, sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql,
+                                     -1, &pStmt, 0));
+  if( pStmt ){
+    claimqFailRc(p, sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1,
+                                      SQLITE_STATIC));
   }
-  claimqFailRc(p, rc);
+  bHas = cqSchemaRow(p, pStmt);
+  sqlite3_finalize(pStmt);
   return bHas;
 }
 
@@ -44,15 +55,13 @@ static i64 cqSchemaVersion(CqOp *p){
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_META_VERSION].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
-  if( rc==SQLITE_OK ){
-    if( sqlite3_step(pStmt)==SQLITE_ROW
-     && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
-    ){
-      iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
-    }
-    rc = sqlite3_finalize(pStmt);
-  }
   claimqFailRc(p, rc);
+  if( cqSchemaRow(p, pStmt)
+   && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
+  ){
+    iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
+  }
+  sqlite3_finalize(pStmt);
   return iVersion;
 }
 
@@ -282,6 +291,17 @@ static const char *cqSchemaAmiss(CqOp *p, int mSettings){
   return 0;
 }
 
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp *p, int *pi){
+  int mSettings = claimqSettings(p);
+  while( *pi<CQ_NSCHEMA && p->rc==SQLITE_OK ){
+    const CqSchemaObj *pObj = &claimqSchema[(*pi)++];
+    if( cqSchemaBelongs(pObj, mSettings) && !cqSchemaHas(p, pObj->zName) ){
+      return p->rc ? 0 : pObj;
+    }
+  }
+  return 0;
+}
+
 /*
 ** The settings in the database, 0 if it has none yet.
 */
@@ -291,10 +311,10 @@ static int cqInitSettings(CqOp *p, i64 iVersion){
   if( p->rc || iVersion<=0 ) return 0;
   claimqFailRc(p, sqlite3_prepare_v2(p->db,
       claimqSql[CQ_SQL_META_SETTINGS].zSql, -1, &pStmt, 0));
-  if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
+  if( cqSchemaRow(p, pStmt) ){
     m = sqlite3_column_int(pStmt, CQ_COL_META_SETTINGS_value);
   }
-  claimqFailRc(p, sqlite3_finalize(pStmt));
+  sqlite3_finalize(pStmt);
   return m;
 }
 

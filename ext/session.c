@@ -1292,8 +1292,13 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .aOpt = cqEnqueueOpt, .nOpt = CQ_ARRAYSIZE(cqEnqueueOpt),
       .xFunc = claimqPutRun },
   };
+  static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+  };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),

@@ -419,10 +419,7 @@ CREATE TABLE {{S}}.claimq_job(
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
-  state           TEXT NOT NULL DEFAULT 'ready'
-                  CHECK(state='active' OR state='completed' OR state='ready'
-                        OR state='delayed' OR state='failed'
-                        OR state='cancelled'),
+  state           TEXT NOT NULL DEFAULT 'ready', -- see the constraint below
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
   created_at_ms   INTEGER NOT NULL DEFAULT
@@ -456,6 +453,7 @@ CREATE TABLE {{S}}.claimq_job(
   instance_tag    TEXT,
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
+  error_class     TEXT,                 -- of it, a word of the caller's
   -- How the last claim that is over ended, other than by being displaced by
   -- another claim: complete, release, retry, dead (a retry too many), reject,
   -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
@@ -467,9 +465,20 @@ CREATE TABLE {{S}}.claimq_job(
   settled_owner_id TEXT,
   settled_incarnation_id TEXT,
   settled_started_ms INTEGER,
+  settled_expires_ms INTEGER,
   grant_id        INTEGER,              -- by which it was reclaimed last
+  progress        ANY,                  -- what the holder stored last
   result          ANY,
-  payload         ANY
+  payload         ANY,
+  -- The states, and what goes with them: these columns only change together.
+  -- (A trigger that saw to it would cost each claim and each complete more.)
+  CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
+  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    WHEN state='active' THEN terminal_at_ms IS NULL
+      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+      AND (state='completed' OR state='failed' OR state='cancelled') END)
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -504,14 +513,17 @@ CREATE TABLE {{S}}.claimq_past(
                    OR outcome='interrupted_reclaimed'
                    OR outcome='cancelled' OR outcome='revoked'),
   error          TEXT,
+  expires_at_ms  INTEGER,               -- when its lease was to end
+  error_class    TEXT,
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW {{S}}.claimq_attempt(job_id, attempt_index, owner_id,
-  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+  expires_at_ms, error_class)
 AS
 SELECT job_id, attempt_index, owner_id, incarnation_id, fencing_token,
-  started_at_ms, ended_at_ms, outcome, error
+  started_at_ms, ended_at_ms, outcome, error, expires_at_ms, error_class
 FROM claimq_past
 UNION ALL
 SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
@@ -521,7 +533,7 @@ SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
        WHEN state='completed' THEN terminal_at_ms ELSE settled_at_ms END,
   CASE WHEN owner_id IS NOT NULL THEN NULL
        WHEN state='completed' THEN 'success' ELSE 'released' END,
-  NULL
+  NULL, iif(owner_id IS NULL, settled_expires_ms, expires_at_ms), NULL
 FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
 ORDER BY 1, 2;
 
@@ -539,6 +551,7 @@ CREATE TABLE {{S}}.claimq_event(
   outcome        TEXT NOT NULL
                  CHECK(outcome='success' OR outcome='failed'
                        OR outcome='cancelled'),
+  error_class    TEXT,                  -- of a failed one
   namespace      TEXT,
   instance_tag   TEXT,
   occurred_at_ms INTEGER NOT NULL
@@ -582,10 +595,6 @@ END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
 BEGIN
-  INSERT INTO claimq_capset(lane_id, partition_key, required)
-    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
-    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
-    ON CONFLICT DO NOTHING;
   UPDATE claimq_job SET
     available_at_ms=ifnull(available_at_ms, created_at_ms),
     state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
@@ -596,8 +605,22 @@ BEGIN
       WHEN 'delayed' THEN max(0, ifnull(available_at_ms, created_at_ms))
       WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
                              NULL)
-      END),
-    cap_id=ifnull((
+      END)
+  WHERE job_id=new.job_id;
+  INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
+  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0);
+END;
+
+-- The set of a job: a new one if the lane does not know it.
+CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
+BEGIN
+  INSERT INTO claimq_capset(lane_id, partition_key, required)
+    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
+    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
+    ON CONFLICT DO NOTHING;
+  UPDATE claimq_job SET cap_id=ifnull((
       SELECT s.cap_id FROM claimq_capset AS s
       WHERE s.lane_id=claimq_job.lane_id
         AND s.partition_key=claimq_job.partition_key
@@ -605,13 +628,43 @@ BEGIN
   WHERE job_id=new.job_id;
 END;
 
+-- claimq_change(), or a plain UPDATE: a job moves to another lane or partition,
+-- or requires something else.
+CREATE TRIGGER {{S}}.claimq_job_place
+AFTER UPDATE OF lane_id, partition_key, required_capabilities ON claimq_job
+WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
+  OR new.required_capabilities<>old.required_capabilities
+BEGIN
+  INSERT INTO claimq_job_set VALUES(new.job_id);
+END;
+
 -- A plain UPDATE of available_at_ms moves a job that waits.
 CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
-WHEN new.state='delayed' AND new.due>=0 AND new.due IS old.due
+WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
 BEGIN
   UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
   WHERE job_id=new.job_id;
+END;
+
+-- A plain UPDATE of reclaim: an expired job that waited for a grant is there
+-- for everybody, or the other way round.
+CREATE TRIGGER {{S}}.claimq_job_reclaim AFTER UPDATE OF reclaim ON claimq_job
+WHEN new.state='active' AND new.reclaim<>old.reclaim
+BEGIN
+  UPDATE claimq_job
+  SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
+  WHERE job_id=new.job_id;
+END;
+
+-- Which set a job has follows from the job.
+CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
+WHEN new.cap_id IS NOT ifnull((
+    SELECT s.cap_id FROM claimq_capset AS s
+    WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
+      AND s.required=new.required_capabilities), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities');
 END;
 
 -- Each of the triggers below names a column that is written when it has
@@ -627,7 +680,8 @@ WHEN old.owner_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
   AND (new.claim_id IS NOT NULL OR new.settled_by<>'release')
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+    expires_at_ms, error_class)
   VALUES(old.job_id, CAST(old.attempt_index AS INTEGER), old.owner_id,
     ifnull(old.incarnation_id, ''), old.fencing_token,
     ifnull(old.claimed_at_ms, 0),
@@ -641,7 +695,11 @@ BEGIN
     END,
     iif(new.claim_id IS NULL AND (new.settled_by='retry'
           OR new.settled_by='dead' OR new.settled_by='reject'
-          OR new.settled_by='reclaim_cap'), new.last_error, NULL));
+          OR new.settled_by='reclaim_cap'), new.last_error, NULL),
+    old.expires_at_ms,
+    iif(new.claim_id IS NULL AND (new.settled_by='retry'
+          OR new.settled_by='dead' OR new.settled_by='reject'),
+        new.error_class, NULL));
 END;
 
 -- A job that was released is cancelled: its row tells of that now.
@@ -651,10 +709,12 @@ WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
   AND new.settled_owner_id IS NULL
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome,
+    expires_at_ms)
   VALUES(old.job_id, old.attempt_index, old.settled_owner_id,
     ifnull(old.settled_incarnation_id, ''), old.fencing_token,
-    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released');
+    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released',
+    old.settled_expires_ms);
 END;
 
 -- The terminal transition.  A terminal state is never left.
@@ -662,9 +722,10 @@ CREATE TRIGGER {{S}}.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
 WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
-      namespace, instance_tag, occurred_at_ms)
+      error_class, namespace, instance_tag, occurred_at_ms)
   VALUES(new.job_id, new.lane_id, new.partition_key, new.flow_id,
       iif(new.state='completed', 'success', new.state),
+      iif(new.state='failed', new.error_class, NULL),
       new.namespace, new.instance_tag, new.terminal_at_ms);
 END;
 
@@ -677,9 +738,9 @@ CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
-      failed_at_ms, reason, attempts, origin)
+      failed_at_ms, reason, error_class, attempts, origin)
   VALUES('lane', new.lane_id, new.job_id, new.payload, new.created_at_ms,
-      new.terminal_at_ms, new.last_error, new.attempts,
+      new.terminal_at_ms, new.last_error, new.error_class, new.attempts,
       '{"capabilities":'||new.required_capabilities||','||substr(
         claimq_origin('priority', new.priority, 'source_key', new.source_key,
           'max_attempts', new.max_attempts, 'backoff_ms', new.backoff_ms,

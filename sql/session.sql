@@ -342,3 +342,74 @@ ORDER BY enqueue_seq
 NULL, attempts, claimq_origin('source_key', source_key,
   'work_class', work_class, 'delivery_policy', delivery_policy,
   'slot_policy', slot_policy, 'merge_key', merge_key)
+
+--------------------------------------------------------------------------
+-- claimq_stats
+
+-- fragment: SESSION_FROM
+ifnull(available_at_ms, enqueued_at_ms)
+
+-- fragment: SESSION_STATS_ROWS
+SELECT session_id AS scope, {{STATS_STATE STATS_CLAIMED SESSION_FROM}}
+FROM {{S}}.claimq_batch
+
+-- name: SESSION_STATS like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} UNION ALL {{STATS_LETTERS session}})
+GROUP BY scope ORDER BY scope
+
+-- name: SESSION_STATS_OF like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} WHERE session_id=:scope
+  UNION ALL {{STATS_LETTERS session}} AND scope=:scope)
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: SESSION_CHECK like CHECK
+SELECT 'claimq_batch' AS table_name, enqueue_seq AS row_key, problem
+FROM (SELECT enqueue_seq, CASE
+    WHEN enqueue_seq<=0 THEN 'bad enqueue_seq'
+    {{CHECK_TEXT session_id}} {{CHECK_TEXT batch_id}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(work_class,'') NOT IN ('turn_work','session_command')
+    THEN 'bad work_class'
+    WHEN ifnull(delivery_policy,'') NOT IN ('earliest_safe_boundary',
+                                            'after_current_turn_commit')
+    THEN 'bad delivery_policy'
+    WHEN ifnull(slot_policy,'') NOT IN ('exclusive','join')
+    THEN 'bad slot_policy'
+    {{CHECK_TEXT merge_key}}
+    WHEN merge_key NOT IN ('never','payload_default')
+      AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
+    {{CHECK_INT enqueued_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT due}} {{CHECK_COUNT attempts}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_INT_NULL claim_last}}
+    WHEN (claim_id IS NULL)<>(claim_last IS NULL) THEN 'half a claim'
+    WHEN due<>-1 AND due<>max(0, iif(claim_id IS NULL, available_at_ms,
+                                     expires_at_ms))
+    THEN 'due is not when it can be claimed'
+    WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
+      AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
+    THEN 'claim_id is not that of the row'
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- fragment: SESSION_FIRST
+-- The first row of a claim, by its id.
+CAST(substr(claim_id, 5) AS INTEGER)
+
+-- name: SESSION_CHECK_CLAIMS like CHECK
+SELECT 'claimq_batch' AS table_name, row_key, problem
+FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
+    WHEN min(claim_last)<>max(claim_last)
+      OR min(session_id)<>max(session_id) THEN 'the rows of the claim differ'
+    WHEN min(enqueue_seq)<{{SESSION_FIRST}} OR max(enqueue_seq)>max(claim_last)
+    THEN 'outside of its claim'
+    WHEN max(claim_size)>max(claim_last)-{{SESSION_FIRST}}+1
+    THEN 'claim_size is more than the claim can have'
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED
+  WHERE claim_id IS NOT NULL GROUP BY claim_id)
+WHERE problem IS NOT NULL

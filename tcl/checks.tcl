@@ -178,7 +178,7 @@ set LAYERS {
   {op.c args.c rows.c id_list.c watch.c stmt.c schema.c request.c txn.c lease.c}
   {origin.c look.c claim.c verb.c put.c vacuum.c schedule.c restore.c wait.c}
   {}
-  {claim_vtab.c func.c help.c}
+  {claim_vtab.c func.c help.c see.c}
   {claimq_main.c}
 }
 proc layer_of {file} {
