@@ -123,10 +123,34 @@ CREATE UNIQUE INDEX {{S}}.claimq_batch_by_key
 CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 
 -- But a claim of any session that reads the table looks at all rows in front
--- of the first ready one, also at those that wait.  This index spares it that;
--- it is written with every row.
--- option: any_session
-CREATE INDEX {{S}}.claimq_batch_by_ready ON claimq_batch(due) WHERE due=-1;
+-- of the first that it may take, and a serial claim at all rows of its session.
+-- Databases with the setting any_session or serial keep what spares them that:
+-- a row for each session, written by triggers, and an index of the rows that
+-- are or were claimed.  There a claim moves its rows to due = expires_at_ms at
+-- once, so that what stands at due = -1 is free.
+--
+--   head   the first row at due = -1; NULL: there is none
+--   state  what that is: 1 a command, 2 turn work, 3 turn work that is
+--          delivered after the current turn's commit; 4 more if it is not for
+--          serial claims: a row is held, or one in front of it waits for its
+--          retry; NULL: not known, or no head
+--   due    when the others change that: the least due of those that wait or
+--          are held; 0: at any time; -1: the row was replaced, look again
+--
+-- It is a hint: a claim looks at the session itself before it takes something.
+CREATE TABLE {{S}}.claimq_session(
+  session_id TEXT NOT NULL PRIMARY KEY,
+  head       INTEGER,
+  state      INTEGER,
+  due        INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {{S}}.claimq_session_by_state ON claimq_session(state, head);
+CREATE INDEX {{S}}.claimq_session_by_due ON claimq_session(due);
+
+-- option: any_session serial
+CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
+  WHERE claim_id IS NOT NULL OR fencing_token>0;
 
 -- No index leads from a claim to its rows.  The claim id names the first, which
 -- knows the last; those between are in the same session, and either among the
@@ -175,6 +199,74 @@ BEGIN
   UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
 END;
+
+-- Look at a session, and write down what is found: INSERT INTO this view.
+CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_session_look_insert INSTEAD OF INSERT
+ON claimq_session_look
+BEGIN
+  DELETE FROM claimq_session WHERE session_id=new.session_id
+    AND NOT EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id);
+  INSERT INTO claimq_session(session_id, head, state, due)
+  SELECT new.session_id, head,
+    (SELECT CASE WHEN claim_id IS NOT NULL THEN NULL
+       WHEN work_class='session_command' THEN 1
+       WHEN delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
+     FROM claimq_batch WHERE enqueue_seq=head)
+    + 4*EXISTS(SELECT 1 FROM claimq_batch
+        WHERE session_id=new.session_id AND due>=0
+          AND (claim_id IS NOT NULL OR fencing_token>0)
+          AND (claim_id IS NOT NULL OR enqueue_seq<head)),
+    iif((SELECT claim_id FROM claimq_batch WHERE enqueue_seq=head) IS NULL,
+        (SELECT min(due) FROM claimq_batch
+         WHERE session_id=new.session_id AND due>=0), 0)
+  FROM (SELECT (SELECT min(enqueue_seq)
+                FROM claimq_batch INDEXED BY claimq_batch_by_session
+                WHERE session_id=new.session_id AND due=-1) AS head)
+  WHERE EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
+  ON CONFLICT(session_id) DO UPDATE
+  SET head=excluded.head, state=excluded.state, due=excluded.due
+  WHERE head IS NOT excluded.head OR state IS NOT excluded.state
+    OR due IS NOT excluded.due;
+END;
+
+-- Every change of a row is a change of its session.  A row that is replaced is
+-- gone without a trigger.
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_replace BEFORE INSERT ON claimq_batch
+WHEN new.enqueue_seq>0
+BEGIN
+  UPDATE claimq_session SET state=NULL, due=-1 WHERE session_id=
+    (SELECT session_id FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq);
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_insert AFTER INSERT ON claimq_batch
+WHEN new.due IS NOT NULL
+BEGIN
+  INSERT INTO claimq_session_look VALUES(new.session_id);
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF enqueue_seq,
+  session_id, due, claim_id, fencing_token, work_class, delivery_policy
+ON claimq_batch
+BEGIN
+  INSERT INTO claimq_session_look VALUES(new.session_id);
+  INSERT INTO claimq_session_look SELECT old.session_id
+  WHERE old.session_id IS NOT new.session_id;
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_delete AFTER DELETE ON claimq_batch
+BEGIN
+  INSERT INTO claimq_session_look VALUES(old.session_id);
+END;
+
+-- option: any_session serial
+INSERT INTO {{S}}.claimq_session_look(session_id)
+SELECT DISTINCT session_id FROM claimq_batch;
 
 --------------------------------------------------------------------------
 -- Outbox: claimq_outbox(queue, owner, ...) leases a partition of a queue and

@@ -39,7 +39,7 @@ ORDER BY due, enqueue_seq
 -- name: SESSION_ANY_READY like SESSION_READY
 -- The same for all sessions, to find the session of the head: that needs no
 -- payload.  The table is in the right order, and usually its first row will do;
--- with the setting any_session there is an index.
+-- with the setting any_session or serial SESSION_KNOWN is used instead.
 SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
@@ -66,13 +66,31 @@ SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
 -- name: SESSION_BUSY
--- For serial claims: does a live claim hold a row of the session?  Which is the
--- first that was claimed before and waits?
-SELECT max(claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now) AS busy,
-  min(iif(fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now,
-          enqueue_seq, NULL)) AS kept
-FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session_id=:session
+-- For serial claims: the rows of the session that a claim has or had.  Does a
+-- live one hold the row?  Does it wait?  (Those that are held longest come
+-- first.)  With the setting serial or any_session there is an index.
+SELECT enqueue_seq,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
+  fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now AS waits
+FROM {{S}}.claimq_batch
+WHERE session_id=:session AND (claim_id IS NOT NULL OR fencing_token>0)
+ORDER BY due DESC
+
+-- name: SESSION_KNOWN
+-- The next session in this state, by its head.
+SELECT session_id, head
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
+WHERE state=:state AND head>:after ORDER BY head LIMIT 1
+
+-- name: SESSION_KNOWN_DUE
+-- Sessions whose state may be another by now.
+SELECT session_id, due
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
+WHERE due<=:now ORDER BY due
+
+-- name: SESSION_LOOK
+-- Repair what is known of a session.
+INSERT INTO {{S}}.claimq_session_look(session_id) VALUES(:session)
 
 -- fragment: SESSION_HEAD
 -- A column of the claim's first row.
