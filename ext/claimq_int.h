@@ -377,6 +377,9 @@ CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
+/* The next object after number *pi that should be there and is not, or 0; for
+** the first *pi is 0. */
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp*, int *pi);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
@@ -676,8 +679,11 @@ struct CqDiscipline {
   void (*xPutWrite)(CqOp*, CqPut*);       /* Write it: one statement */
   void (*xPutDone)(CqPut*);               /* May be 0 */
 
-  /* claimq_stats: the statements for all scopes and for one. */
-  int aStats[2];
+  /* claimq_stats: two statements, for all scopes and for one; may be 0. */
+  const int *aStats;
+  /* claimq_check: statements that give the rows that are bad. */
+  const int *aCheck;
+  int nCheck;
 
   /* claimq_vacuum(): rows that go by their keys, and others. */
   const CqVacuumDef *aVacuum;
@@ -819,6 +825,7 @@ CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 /* help.c: the table claimq_help; see.c: claimq_stats and its sisters. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
 CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable);
+CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc);
 
 /**************************************************************************
 ** Interface to vtab/replay.c: one claim per statement.

@@ -339,9 +339,13 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
       .eKind = CQ_F_FENCE, .nMin = 2, .aArg = cqFenceArg,
       .nArg = CQ_ARRAYSIZE(cqFenceArg), .xFunc = cqFenceFunc },
   };
+  static const int aStats[] = {CQ_SQL_CONTEST_STATS, CQ_SQL_CONTEST_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_CONTEST_CHECK, CQ_SQL_CONTEST_CHECK_FENCE
+  };
   static const CqDiscipline contest = {
     .zName = "contest", .zPrefix = "qsc",
-    .aStats = {CQ_SQL_CONTEST_STATS, CQ_SQL_CONTEST_STATS_OF},
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_CONTEST_HOLD,

@@ -294,12 +294,16 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
       .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+    { .eSelect = CQ_SQL_LANE_OLD_SETS,
+      .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
+  static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
+  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
-    .aStats = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF},
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqLaneOpt, .nOpt = CQ_ARRAYSIZE(cqLaneOpt),

@@ -474,9 +474,11 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
   static const CqVacuumDef aVacuum[] = {
     { CQ_SQL_LETTER_VACUUM, CQ_SQL_LETTER_VACUUM_DELETE, {-1, -1}, 0 },
   };
+  static const int aStats[] = {CQ_SQL_LETTER_STATS, CQ_SQL_LETTER_STATS_OF};
+  static const int aCheck[] = {CQ_SQL_LETTER_CHECK, CQ_SQL_LETTER_CHECK_CLAIMS};
   static const CqDiscipline letter = {
     .zName = "dead_letter", .zPrefix = "qdc",
-    .aStats = {CQ_SQL_LETTER_STATS, CQ_SQL_LETTER_STATS_OF},
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_LETTER_HOLD,

@@ -1027,9 +1027,13 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .nArg = CQ_ARRAYSIZE(cqQueueArg), .aOpt = cqQueueOpt,
       .nOpt = CQ_ARRAYSIZE(cqQueueOpt), .xFunc = cqQueueFunc },
   };
+  static const int aStats[] = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_MESSAGES
+  };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",
-    .aStats = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF},
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqOutboxOpt, .nOpt = CQ_ARRAYSIZE(cqOutboxOpt),

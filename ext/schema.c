@@ -291,6 +291,17 @@ static const char *cqSchemaAmiss(CqOp *p, int mSettings){
   return 0;
 }
 
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp *p, int *pi){
+  int mSettings = claimqSettings(p);
+  while( *pi<CQ_NSCHEMA && p->rc==SQLITE_OK ){
+    const CqSchemaObj *pObj = &claimqSchema[(*pi)++];
+    if( cqSchemaBelongs(pObj, mSettings) && !cqSchemaHas(p, pObj->zName) ){
+      return p->rc ? 0 : pObj;
+    }
+  }
+  return 0;
+}
+
 /*
 ** The settings in the database, 0 if it has none yet.
 */

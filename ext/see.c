@@ -42,6 +42,7 @@ static void cqStatsNext(CqOp *p, CqClaim *pC){
   int i;
   for(i=0; (pD = claimqDiscipline(i))!=0 && p->rc==SQLITE_OK; i++){
     CqStmt s;
+    if( pD->aStats==0 ) continue;
     if( name.z && !claimqTextEq(name, claimqStr(pD->zName)) ) continue;
     s = claimqStmt(p, pD->aStats[scope.z!=0]);
     if( scope.z ) claimqBindText(p, &s, CQ_STATS_scope, scope);
@@ -54,6 +55,79 @@ static void cqStatsNext(CqOp *p, CqClaim *pC){
   }
 }
 
+/**************************************************************************
+** claimq_check
+*/
+#define CQ_CHECK_NCOL 3
+
+/*
+** claimq_sound(value, ...): 1 if each is NULL or a text in valid UTF-8.
+*/
+static void cqSoundFunc(CqOp *p, CqCall *pCall){
+  int i, bSound = 1;
+  for(i=0; i<pCall->nVal && bSound && p->rc==SQLITE_OK; i++){
+    int eType = sqlite3_value_type(pCall->apVal[i]);
+    if( eType==SQLITE_TEXT ){
+      CqText t = claimqValueText(p, pCall->apVal[i]);
+      bSound = claimqUtf8Valid(t.z, t.n);
+    }else{
+      bSound = eType==SQLITE_NULL;
+    }
+  }
+  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, bSound);
+}
+
+CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc){
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_sound", .zDoc = "is each NULL or a text in valid UTF-8?",
+      .eKind = CQ_F_PURE, .bRest = 1, .xFunc = cqSoundFunc },
+  };
+  *pnFunc = CQ_ARRAYSIZE(aFunc);
+  return aFunc;
+}
+
+/*
+** Report the objects of the schema that are missing.  1 if there are tables
+** among them: then nothing else can be looked at.
+*/
+static int cqCheckSchema(CqOp *p, CqRows *pRows){
+  const CqSchemaObj *pObj;
+  int i = 0, bTable = 0;
+  while( (pObj = claimqSchemaMissing(p, &i))!=0 ){
+    CqCell *a;
+    if( strcmp(pObj->zType, "insert")==0 ) continue;
+    a = claimqRowsAdd(p, pRows);
+    if( a==0 ) break;
+    claimqCellText(p, pRows, &a[0], claimqStr("sqlite_schema"));
+    claimqCellText(p, pRows, &a[1], claimqStr(pObj->zName));
+    claimqCellText(p, pRows, &a[2], claimqStr("missing"));
+    bTable |= strcmp(pObj->zType, "table")==0
+           || strcmp(pObj->zType, "index")==0;
+  }
+  return bTable;
+}
+
+static void cqCheckRun(CqOp *p, CqRows *pRows, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pRows);
+    claimqCellColumns(p, pRows, a, &s, CQ_CHECK_NCOL);
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqCheckNext(CqOp *p, CqClaim *pC){
+  const CqDiscipline *pD;
+  int i, j;
+  if( cqCheckSchema(p, pC->pRows) ) return;
+  cqCheckRun(p, pC->pRows, CQ_SQL_META_CHECK);
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    for(j=0; j<pD->nCheck && p->rc==SQLITE_OK; j++){
+      cqCheckRun(p, pC->pRows, pD->aCheck[j]);
+    }
+  }
+}
+
 /*
 ** The tables themselves.
 */
@@ -63,6 +137,9 @@ CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable){
       .zDoc = "how much there is, of which kind",
       .aArg = cqStatsArg, .nArg = CQ_ARRAYSIZE(cqStatsArg),
       .xNext = cqStatsNext },
+    { .zName = "claimq_check",
+      .zCols = "table_name:t row_key:b problem:t", .zOrder = "",
+      .zDoc = "what is wrong with the stored state", .xNext = cqCheckNext },
   };
   *pnTable = CQ_ARRAYSIZE(aTable);
   return aTable;

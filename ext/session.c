@@ -353,6 +353,7 @@ struct CqSession {
   u8 bMove;                       /* The rows leave their place in the index */
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */
+  CqNames wrong;                  /* For upkeep: see cqKnownWrong() */
 };
 
 #define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .eRole = CQ_ROLE_SCOPE, \
@@ -474,8 +475,9 @@ static int cqSessionSerial(CqOp *p, const CqClaim *pC){
 }
 
 /*
-** 1 if a live claim holds a batch of the session.  *piKept: the first batch of
-** it that was claimed before and waits for its retry, CQ_I64_MAX if none does.
+** 1 if a live claim holds a batch of the session.  If none does, *piKept is the
+** first batch of it that was claimed before and waits for its retry,
+** CQ_I64_MAX if there is none.
 */
 static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BUSY);
@@ -483,10 +485,11 @@ static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
   claimqBindText(p, &s, CQ_SESSION_BUSY_session, session);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   *piKept = CQ_I64_MAX;
-  if( claimqStep(p, &s) ){
-    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_busy)!=0;
-    if( claimqColType(&s, CQ_COL_SESSION_BUSY_kept)!=SQLITE_NULL ){
-      *piKept = claimqColInt(&s, CQ_COL_SESSION_BUSY_kept);
+  while( !bBusy && claimqStep(p, &s) ){
+    i64 iSeq = claimqColInt(&s, CQ_COL_SESSION_BUSY_enqueue_seq);
+    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_held)!=0;
+    if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
+      *piKept = iSeq;
     }
   }
   claimqStmtDone(p, &s);
@@ -506,6 +509,159 @@ static int cqSessionGives(
   if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
   if( !bSerial ) return 1;
   return !cqSessionBusy(p, session, &pOwn->iKept) && pB->iSeq<pOwn->iKept;
+}
+
+/**************************************************************************
+** Any session, where the database keeps a row for each: see sql/schema.sql
+*/
+#define CQ_KNOWN_COMMAND 1        /* claimq_session.state */
+#define CQ_KNOWN_TURN    2
+#define CQ_KNOWN_LATE    3
+#define CQ_KNOWN_BUSY    4        /* is added */
+#define CQ_NKNOWN        8
+
+typedef struct CqBest CqBest;     /* The best session so far */
+struct CqBest {
+  i64 iSeq;                       /* Its first batch; CQ_I64_MAX: none */
+  i64 iKept;                      /* As CqSession.iKept */
+  char *zSession;
+  int nSession;
+  int bSerial;                    /* The claim is serial */
+};
+
+/*
+** 1 if the claim may take from sessions in this state.
+*/
+static int cqKnownFits(const CqClaim *pC, int eState, int bSerial){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  if( eState>=CQ_KNOWN_BUSY && bSerial ) return 0;
+  switch( eState & ~CQ_KNOWN_BUSY ){
+    case CQ_KNOWN_COMMAND:
+      return pOwn->eTake!=CQ_TAKE_TURN;
+    case CQ_KNOWN_TURN:
+      return pOwn->eTake!=CQ_TAKE_COMMAND;
+    case CQ_KNOWN_LATE:
+      return pOwn->eTake!=CQ_TAKE_COMMAND && pOwn->eBoundary==CQ_BOUNDARY_IDLE;
+  }
+  return 0;
+}
+
+/*
+** Look at a session: if it gives something, and that comes before what the best
+** one gives, it is the best now.  Returns its first claimable batch, 0 if there
+** is none.
+*/
+static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
+  i64 iKept = pOwn->iKept, iFirst = 0;
+  const CqBatch *pB;
+  CqStreams s;
+  cqStreamsOpen(p, &s, session, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
+  while( (pB = cqStreamsHead(p, &s))!=0 && pB->eWhy!=CQ_WHY_CLAIMABLE ){
+    cqSessionBad(p, pC, pB);
+    cqStreamsNext(p, &s, pB);
+  }
+  if( pB ){
+    iFirst = pB->iSeq;
+    if( iFirst<pBest->iSeq
+     && cqSessionGives(p, pC, session, pB, pBest->bSerial)
+    ){
+      sqlite3_free(pBest->zSession);
+      pBest->zSession = claimqTextDup(p, session);
+      pBest->nSession = session.n;
+      pBest->iSeq = iFirst;
+      pBest->iKept = pOwn->iKept;
+    }
+    cqStreamsRest(p, &s);
+  }
+  cqStreamsClose(p, &s);
+  pOwn->iKept = iKept;
+  return iFirst;
+}
+
+/*
+** What is known of the session is wrong: have it repaired, if the claim writes.
+*/
+static void cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( pC->pDef->bWrites && pOwn->wrong.n<CQ_DUE_MOST
+   && !cqNamesHas(&pOwn->wrong, session)
+  ){
+    cqNamesAdd(p, &pOwn->wrong, session);
+  }
+}
+
+/*
+** The first session in a state whose head comes after iAfter: its head,
+** CQ_I64_MAX if there is none.  With pBest it is also looked at.
+*/
+static i64 cqKnownNext(
+  CqOp *p, CqClaim *pC, int eState, i64 iAfter, CqBest *pBest
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN);
+  i64 iHead = CQ_I64_MAX;
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_state, eState);
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_after, iAfter);
+  if( claimqStep(p, &s) ){
+    iHead = claimqColInt(&s, CQ_COL_SESSION_KNOWN_head);
+    if( pBest ){
+      CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_session_id);
+      i64 iFirst = cqKnownLook(p, pC, session, pBest);
+      if( iFirst==0 || iFirst>iHead ) cqKnownWrong(p, pC, session);
+    }
+  }
+  claimqStmtDone(p, &s);
+  return iHead;
+}
+
+/*
+** Look at the sessions whose state may be another by now: all of them.
+*/
+static void cqKnownDue(CqOp *p, CqClaim *pC, CqBest *pBest){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN_DUE);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  while( claimqStep(p, &s) ){
+    CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_DUE_session_id);
+    cqKnownLook(p, pC, session, pBest);
+    if( claimqColInt(&s, CQ_COL_SESSION_KNOWN_DUE_due)<0 ){
+      cqKnownWrong(p, pC, session);
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** As cqSessionChoose(): the sessions in states that fit, in the order of their
+** heads, until one comes after the best.
+*/
+static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  i64 aHead[CQ_NKNOWN];
+  CqBest best;
+  int i;
+  memset(&best, 0, sizeof(best));
+  best.iSeq = CQ_I64_MAX;
+  best.bSerial = bSerial;
+  cqKnownDue(p, pC, &best);
+  for(i=0; i<CQ_NKNOWN; i++){
+    aHead[i] = cqKnownFits(pC, i, bSerial) ? cqKnownNext(p, pC, i, 0, 0)
+                                           : CQ_I64_MAX;
+  }
+  while( p->rc==SQLITE_OK ){
+    int iMin = 0;
+    for(i=1; i<CQ_NKNOWN; i++) if( aHead[i]<aHead[iMin] ) iMin = i;
+    if( aHead[iMin]>=best.iSeq ) break;
+    cqKnownNext(p, pC, iMin, aHead[iMin]-1, &best);
+    aHead[iMin] = cqKnownNext(p, pC, iMin, aHead[iMin], 0);
+  }
+  sqlite3_free(pOwn->zSession);
+  pOwn->zSession = best.zSession;
+  pOwn->session.z = best.zSession;
+  pOwn->session.n = best.nSession;
+  pOwn->iKept = best.iKept;
+  return p->rc==SQLITE_OK && best.zSession!=0;
 }
 
 /*
@@ -576,14 +732,17 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bList = pC->pDef->bWrites && !pOwn->bAny;
+  int bKnown = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
   int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
-  pOwn->bMove = 0;
+  cqNamesClear(&pOwn->wrong);
+  pOwn->bMove = (u8)bKnown;
   pOwn->iKept = CQ_I64_MAX;
   if( pOwn->bAny ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
-    if( !cqSessionChoose(p, pC, pOwn->bLease) ) return;
+    if( !(bKnown ? cqKnownChoose(p, pC, pOwn->bLease)
+                 : cqSessionChoose(p, pC, pOwn->bLease)) ) return;
   }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
@@ -596,7 +755,8 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
   if( pC->ids.n ) cqStreamsRest(p, &s);
   cqStreamsClose(p, &s);
   if( pC->pDef->bWrites ){
-    claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW);
+    claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW
+                     || pOwn->wrong.n>0);
   }
 }
 
@@ -605,22 +765,37 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
 */
 static void cqSessionPlace(CqOp *p, int eStmt, const CqIds *pIds){
   CqStmt s = claimqStmt(p, eStmt);
+  i64 iFirst = pIds->a[0], iLast = pIds->a[0];
+  int i;
+  for(i=1; i<pIds->n; i++){
+    if( pIds->a[i]<iFirst ) iFirst = pIds->a[i];
+    if( pIds->a[i]>iLast ) iLast = pIds->a[i];
+  }
   claimqBindIds(p, &s, CQ_SESSION_PARK_ids, pIds);
-  claimqBindInt(p, &s, CQ_SESSION_PARK_first, pIds->a[0]);
-  claimqBindInt(p, &s, CQ_SESSION_PARK_last, pIds->a[pIds->n-1]);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_first, iFirst);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_last, iLast);
   claimqExec(p, &s);
 }
 
 /*
-** Put the indexes in order, so that the next claim finds its rows at once.
+** Put the indexes in order, so that the next claim finds its rows at once, and
+** repair what is known of sessions.
 */
 static void cqSessionTidy(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
+  int i;
   if( pOwn->passed.n>CQ_PASS_FEW ){
     cqSessionPlace(p, CQ_SQL_SESSION_PARK, &pOwn->passed);
   }
   if( pOwn->due.n>=CQ_DUE_FEW ){
     cqSessionPlace(p, CQ_SQL_SESSION_PROMOTE, &pOwn->due);
+  }
+  for(i=0; i<pOwn->wrong.nSlot; i++){
+    if( pOwn->wrong.a[i].z ){
+      CqStmt s = claimqStmt(p, CQ_SQL_SESSION_LOOK);
+      claimqBindText(p, &s, CQ_SESSION_LOOK_session, pOwn->wrong.a[i]);
+      claimqExec(p, &s);
+    }
   }
 }
 
@@ -653,6 +828,7 @@ static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   claimqIdsClear(&pOwn->passed);
   claimqIdsClear(&pOwn->due);
+  cqNamesClear(&pOwn->wrong);
   sqlite3_free(pOwn->zSession);
 }
 
@@ -1116,9 +1292,13 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .aOpt = cqEnqueueOpt, .nOpt = CQ_ARRAYSIZE(cqEnqueueOpt),
       .xFunc = claimqPutRun },
   };
+  static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+  };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
-    .aStats = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF},
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),

@@ -402,6 +402,24 @@ WHERE settled_owner_id IS NULL AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- name: LANE_OLD_SETS like VACUUM_ROWS
+-- Sets that no job has which is, or can become, claimable.  This looks at all
+-- sets, as claims do, and seeks twice for each; not at jobs.
+SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM {{LANE_INDEX}}
+    WHERE lane_id=s.lane_id AND partition_key=s.partition_key
+      AND cap_id=s.cap_id AND due IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
+    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
+      AND cap_id>0)
+ORDER BY cap_id LIMIT :limit
+
+-- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_capset
+WHERE cap_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
 -- name: LANE_OLD_EVENTS like VACUUM_ROWS
 -- In the order of their ids, which readers go by: an event goes when all
 -- before it have gone.
@@ -438,3 +456,53 @@ SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{LANE_STATS_ROWS}} WHERE lane_id=:scope
   UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
 GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: LANE_CHECK like CHECK
+SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
+FROM (SELECT job_id, CASE
+    WHEN job_id<=0 THEN 'bad job_id'
+    {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_INT priority}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','completed',
+                                  'failed','cancelled') THEN 'bad state'
+    WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
+    {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
+    {{CHECK_INT attempt_index}} {{CHECK_INT retry_count}}
+    {{CHECK_COUNT reclaim_count}} {{CHECK_COUNT attempts}}
+    {{CHECK_COUNT max_attempts}} {{CHECK_COUNT max_reclaims}}
+    {{CHECK_COUNT backoff_ms}} {{CHECK_COUNT backoff_factor}}
+    {{CHECK_COUNT backoff_max_ms}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_ONE_CLAIM qjc job_id}}
+    WHEN claim_id IS NOT NULL AND state<>'active'
+    THEN 'claimed, and not active'
+    WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
+    THEN 'active, and not claimed'
+    WHEN (terminal_at_ms IS NULL)<>(state IN ('ready','delayed','active'))
+    THEN 'terminal_at_ms does not fit the state'
+    WHEN due IS NULL AND state IN ('ready','delayed')
+      OR due IS NULL AND state='active' AND reclaim='auto'
+      OR due IS NOT NULL AND terminal_at_ms IS NOT NULL
+    THEN 'due does not fit the state'
+    WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
+                                     available_at_ms))
+    THEN 'due is not when it can be claimed'
+    {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
+    WHEN cap_id<>0 AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
+        AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
+        AND s.required=j.required_capabilities)
+      OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
+        AND trim(required_capabilities, '[] '||char(9,10,13))<>''
+    THEN 'cap_id is not of required_capabilities'
+  END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_PAST like CHECK
+SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
+  'its job is not there' AS problem
+FROM {{S}}.claimq_past AS a
+WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)

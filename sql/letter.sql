@@ -219,3 +219,36 @@ SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{LETTER_STATS_ROWS}} AND source IN ('session','lane','outbox')
     AND scope=:scope))
 GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: LETTER_CHECK like CHECK
+SELECT 'claimq_letter' AS table_name, letter_id AS row_key, problem
+FROM (SELECT letter_id, CASE
+    WHEN ifnull(source,'') NOT IN ('session','lane','outbox') THEN 'bad source'
+    WHEN ifnull(status,'') NOT IN ('pending','reprocessing','resolved',
+                                   'discarded') THEN 'bad status'
+    {{CHECK_TEXT scope}} WHEN typeof(ref)='null' THEN 'bad ref'
+    {{CHECK_TEXT_NULL payload_type}} {{CHECK_INT created_at_ms}}
+    {{CHECK_INT failed_at_ms}} {{CHECK_TEXT_NULL reason}}
+    {{CHECK_TEXT_NULL error_class}} {{CHECK_COUNT attempts}}
+    {{CHECK_TEXT_NULL origin}} {{CHECK_INT_NULL available_at_ms}}
+    {{CHECK_BOOL promoted}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_INT_NULL claim_head}}
+    WHEN (claim_id IS NULL)<>(claim_head IS NULL) THEN 'half a claim'
+    WHEN (claim_id IS NOT NULL)<>(status='reprocessing')
+    THEN 'the status does not fit the claim'
+  END AS problem FROM {{S}}.claimq_letter NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: LETTER_CHECK_CLAIMS like CHECK
+SELECT 'claimq_letter' AS table_name, row_key, problem
+FROM (SELECT min(letter_id) AS row_key, CASE {{CHECK_ALIKE qdc}}
+    WHEN min(claim_head)<>max(claim_head)
+      OR min(claim_head)<>CAST(substr(claim_id, 5) AS INTEGER)
+    THEN 'bad claim_head'
+  END AS problem FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+  WHERE claim_head IS NOT NULL AND claim_id IS NOT NULL GROUP BY claim_id)
+WHERE problem IS NOT NULL

@@ -59,3 +59,70 @@ claim_id IS NOT NULL
 SELECT scope, {{STATS_OVER}} AS w, 0 AS n, 1 AS d, NULL AS since, NULL AS at
 FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
 WHERE source='$1' AND due IS NOT NULL AND status='pending'
+
+--------------------------------------------------------------------------
+-- claimq_check
+--
+-- Statements that give table_name, row_key and problem of each bad row.  SQLite
+-- thinks it knows that a column of a STRICT table is of its type and not NULL;
+-- typeof() is asked all the same.
+--
+-- shape: CHECK ()
+
+-- fragment: CHECK_TEXT
+WHEN typeof($1)<>'text' OR NOT claimq_sound($1) THEN 'bad $1'
+
+-- fragment: CHECK_TEXT_NULL
+WHEN NOT claimq_sound($1) THEN 'bad $1'
+
+-- fragment: CHECK_INT
+WHEN typeof($1)<>'integer' THEN 'bad $1'
+
+-- fragment: CHECK_INT_NULL
+WHEN typeof($1) NOT IN ('integer','null') THEN 'bad $1'
+
+-- fragment: CHECK_COUNT
+WHEN typeof($1)<>'integer' OR $1<0 THEN 'bad $1'
+
+-- fragment: CHECK_LEASE
+-- The columns of a claim: of their types, and all of them or none.
+{{CHECK_TEXT_NULL claim_id}} {{CHECK_TEXT_NULL lease_token}}
+{{CHECK_TEXT_NULL owner_id}} {{CHECK_TEXT_NULL incarnation_id}}
+{{CHECK_INT_NULL claimed_at_ms}} {{CHECK_INT_NULL expires_at_ms}}
+{{CHECK_COUNT fencing_token}}
+WHEN (claim_id IS NULL)<>(lease_token IS NULL)
+  OR (claim_id IS NULL)<>(owner_id IS NULL)
+  OR (claim_id IS NULL)<>(incarnation_id IS NULL)
+  OR (claim_id IS NULL)<>(claimed_at_ms IS NULL)
+THEN 'half a claim'
+
+-- fragment: CHECK_EXPIRES
+WHEN (claim_id IS NULL)<>(expires_at_ms IS NULL) THEN 'half a claim'
+
+-- fragment: CHECK_SIZE
+{{CHECK_INT_NULL claim_size}}
+WHEN (claim_id IS NULL)<>(claim_size IS NULL) THEN 'half a claim'
+WHEN claim_size<1 THEN 'bad claim_size'
+
+-- fragment: CHECK_BOOL
+WHEN typeof($1)<>'integer' OR $1 NOT BETWEEN 0 AND 1 THEN 'bad $1'
+
+-- fragment: CHECK_ONE_CLAIM
+-- A claim of the one row $2, prefix $1.
+WHEN claim_id IS NOT NULL AND claim_id<>'$1:'||$2||':'||fencing_token
+THEN 'claim_id is not that of the row'
+
+-- fragment: CHECK_ALIKE
+-- Rows of one claim, prefix $1, all of which have the size of the whole.
+WHEN claim_id NOT GLOB '$1:[1-9]*:[1-9]*' THEN 'bad claim_id'
+WHEN min(lease_token)<>max(lease_token) OR min(claim_size)<>max(claim_size)
+  OR min(owner_id)<>max(owner_id) OR min(expires_at_ms)<>max(expires_at_ms)
+THEN 'the rows of the claim differ'
+WHEN count(*)>max(claim_size) THEN 'the claim has more rows than claim_size'
+
+-- name: META_CHECK like CHECK
+SELECT 'claimq_meta' AS table_name, column1 AS row_key,
+  'missing, or no number' AS problem
+FROM (VALUES('schema_version'),('settings'),('contest_fence'))
+WHERE column1 NOT IN (
+  SELECT name FROM {{S}}.claimq_meta WHERE typeof(value)='integer')

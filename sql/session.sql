@@ -39,7 +39,7 @@ ORDER BY due, enqueue_seq
 -- name: SESSION_ANY_READY like SESSION_READY
 -- The same for all sessions, to find the session of the head: that needs no
 -- payload.  The table is in the right order, and usually its first row will do;
--- with the setting any_session there is an index.
+-- with the setting any_session or serial SESSION_KNOWN is used instead.
 SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
@@ -66,13 +66,31 @@ SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
 -- name: SESSION_BUSY
--- For serial claims: does a live claim hold a row of the session?  Which is the
--- first that was claimed before and waits?
-SELECT max(claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now) AS busy,
-  min(iif(fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now,
-          enqueue_seq, NULL)) AS kept
-FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session_id=:session
+-- For serial claims: the rows of the session that a claim has or had.  Does a
+-- live one hold the row?  Does it wait?  (Those that are held longest come
+-- first.)  With the setting serial or any_session there is an index.
+SELECT enqueue_seq,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
+  fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now AS waits
+FROM {{S}}.claimq_batch
+WHERE session_id=:session AND (claim_id IS NOT NULL OR fencing_token>0)
+ORDER BY due DESC
+
+-- name: SESSION_KNOWN
+-- The next session in this state, by its head.
+SELECT session_id, head
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
+WHERE state=:state AND head>:after ORDER BY head LIMIT 1
+
+-- name: SESSION_KNOWN_DUE
+-- Sessions whose state may be another by now.
+SELECT session_id, due
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
+WHERE due<=:now ORDER BY due
+
+-- name: SESSION_LOOK
+-- Repair what is known of a session.
+INSERT INTO {{S}}.claimq_session_look(session_id) VALUES(:session)
 
 -- fragment: SESSION_HEAD
 -- A column of the claim's first row.
@@ -345,3 +363,53 @@ SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{SESSION_STATS_ROWS}} WHERE session_id=:scope
   UNION ALL {{STATS_LETTERS session}} AND scope=:scope)
 GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: SESSION_CHECK like CHECK
+SELECT 'claimq_batch' AS table_name, enqueue_seq AS row_key, problem
+FROM (SELECT enqueue_seq, CASE
+    WHEN enqueue_seq<=0 THEN 'bad enqueue_seq'
+    {{CHECK_TEXT session_id}} {{CHECK_TEXT batch_id}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(work_class,'') NOT IN ('turn_work','session_command')
+    THEN 'bad work_class'
+    WHEN ifnull(delivery_policy,'') NOT IN ('earliest_safe_boundary',
+                                            'after_current_turn_commit')
+    THEN 'bad delivery_policy'
+    WHEN ifnull(slot_policy,'') NOT IN ('exclusive','join')
+    THEN 'bad slot_policy'
+    {{CHECK_TEXT merge_key}}
+    WHEN merge_key NOT IN ('never','payload_default')
+      AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
+    {{CHECK_INT enqueued_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT due}} {{CHECK_COUNT attempts}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_INT_NULL claim_last}}
+    WHEN (claim_id IS NULL)<>(claim_last IS NULL) THEN 'half a claim'
+    WHEN due<>-1 AND due<>max(0, iif(claim_id IS NULL, available_at_ms,
+                                     expires_at_ms))
+    THEN 'due is not when it can be claimed'
+    WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
+      AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
+    THEN 'claim_id is not that of the row'
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- fragment: SESSION_FIRST
+-- The first row of a claim, by its id.
+CAST(substr(claim_id, 5) AS INTEGER)
+
+-- name: SESSION_CHECK_CLAIMS like CHECK
+SELECT 'claimq_batch' AS table_name, row_key, problem
+FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
+    WHEN min(claim_last)<>max(claim_last)
+      OR min(session_id)<>max(session_id) THEN 'the rows of the claim differ'
+    WHEN min(enqueue_seq)<{{SESSION_FIRST}} OR max(enqueue_seq)>max(claim_last)
+    THEN 'outside of its claim'
+    WHEN max(claim_size)>max(claim_last)-{{SESSION_FIRST}}+1
+    THEN 'claim_size is more than the claim can have'
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED
+  WHERE claim_id IS NOT NULL GROUP BY claim_id)
+WHERE problem IS NOT NULL

@@ -6,10 +6,10 @@
 **
 ** A small program with a SQLite of its own that loads the library and lives
 ** through a short story: jobs are put, two connections take turns until none
-** is left, a lease runs out, the worker that had it is refused, and what is
-** rolled back never happened.  Without a library as argument ("-") claimq is
-** linked in (-DCROSS_STATIC), as it must be where nothing can be loaded.
-** Prints "N passed, M failed".
+** is left, a lease runs out, the worker that had it is refused, what is
+** rolled back never happened, and a wait ends when a job falls due.  With
+** "-" instead of a library claimq is linked in (-DCROSS_STATIC), as it must be
+** where nothing can be loaded.  Prints "N passed, M failed".
 */
 #include <stdio.h>
 #include <string.h>
@@ -136,6 +136,20 @@ static void rollback(sqlite3 *a, sqlite3 *b){
   checkQuery(b, "SELECT count(*) FROM claimq_job WHERE lane_id='r'", "0");
 }
 
+/* The file system's notices are different on each platform: what is due now,
+** what falls due while it waits, what another connection commits, and nothing
+** at all. */
+static void waiting(sqlite3 *a, sqlite3 *b){
+  checkQuery(a, "SELECT claimq_wait(0, 'lane', 'w')", "0");
+  checkQuery(a, "SELECT claimq_wait(300, 'lane', 'w')", "0");
+  checkQuery(a, "SELECT claimq_wait(0), claimq_wait(0)", "1 0");
+  checkQuery(b, "SELECT claimq_submit('w', 'x', 'delay_ms', 300)>0", "1");
+  checkQuery(a, "SELECT claimq_wait(0)", "1");
+  checkQuery(a, "SELECT claimq_wait(60000, 'lane', 'w')", "1");
+  checkQuery(b, "SELECT payload FROM claimq_lane('w', 'b')", "x");
+  checkQuery(a, "SELECT claimq_wait(0, 'lane', 'w')", "0");
+}
+
 int main(int argc, char **argv){
   sqlite3 *a, *b;
   if( argc<3 ){
@@ -155,6 +169,7 @@ int main(int argc, char **argv){
   drain(a, b);
   stale(a, b);
   rollback(a, b);
+  waiting(a, b);
   checkQuery(b, "PRAGMA integrity_check", "ok");
   check("close", sqlite3_close(a)==SQLITE_OK ? "ok" : "refused", "ok");
   check("close", sqlite3_close(b)==SQLITE_OK ? "ok" : "refused", "ok");
