@@ -311,7 +311,7 @@ CQ_PRIV int claimqLaneRowOf(
 }
 
 /*
-** The columns of the claim are those of the first answer, but for expires_at_ms,
+** The columns of the claim are those of the first answer, but expires_at_ms,
 ** which is the present one.
 */
 CQ_PRIV CqCell *claimqLaneKept(

@@ -344,8 +344,8 @@ CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
   ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
 -- claimq_publish() writes a message with its time and its number, which is the
--- next of the partition; a plain INSERT leaves the number out, and a view does the rest, so that
--- claimq_publish() need not pay for it.
+-- next of the partition; a plain INSERT leaves the number out, and a view does
+-- the rest, so that claimq_publish() need not pay for it.
 CREATE TRIGGER {{S}}.claimq_message_insert AFTER INSERT ON claimq_message
 WHEN new.seq IS NOT NULL
 BEGIN
@@ -418,10 +418,10 @@ END;
 -- letter, the grant that was used up.
 
 -- The sets of required capabilities that jobs of a lane and partition have (or
--- had: claimq_vacuum() removes those that no job needs any more), so that a claim tells once per set, not once per job, what its worker
--- can run.  Sets are told apart by their text; claimq_submit() writes them
--- sorted and without repetition.  Jobs that require nothing have cap_id 0 and
--- no row here.
+-- had: claimq_vacuum() removes those that no job needs any more), so that a
+-- claim tells once per set, not once per job, what its worker can run.  Sets
+-- are told apart by their text; claimq_submit() writes them sorted and without
+-- repetition.  Jobs that require nothing have cap_id 0 and no row here.
 CREATE TABLE {{S}}.claimq_capset(
   cap_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- see.sql: what the statements of claimq_stats and claimq_check share.  Those of
--- each discipline stand in its own file.
+-- see.sql: what the statements of claimq_stats and claimq_check share.  Those
+-- of each discipline stand in its own file.
 
 --------------------------------------------------------------------------
 -- claimq_stats
