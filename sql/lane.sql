@@ -491,12 +491,12 @@ FROM (SELECT job_id, CASE
                                      available_at_ms))
     THEN 'due is not when it can be claimed'
     {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
-    WHEN cap_id<>0 AND NOT EXISTS (
+    WHEN terminal_at_ms IS NULL AND (cap_id<>0 AND NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
         AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
         AND s.required=j.required_capabilities)
       OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
-        AND trim(required_capabilities, '[] '||char(9,10,13))<>''
+        AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
     THEN 'cap_id is not of required_capabilities'
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
