@@ -526,6 +526,40 @@ static i64 cqSessionNextAt(CqOp *p, CqClaim *pC){
   return claimqLookLater(p, &s);
 }
 
+/*
+** xWhy.  A claim of any session is asked of the session that it would choose;
+** if it would choose none, of all.  What the first batch that cannot be taken
+** is kept by, keeps all behind it.
+*/
+static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int eFront = CQ_WHY_CLAIMABLE, bAll;
+  CqBatch b;
+  CqStmt s;
+  bAll = pOwn->bAny && !cqSessionChoose(p, pC);
+  s = claimqStmt(p, bAll ? CQ_SQL_SESSION_ANY_WHY : CQ_SQL_SESSION_WHY);
+  if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
+  while( claimqStep(p, &s) ){
+    CqCell *pDetail;
+    int eWhy;
+    cqBatchRead(p, &s, &b);
+    eWhy = b.eWhy;
+    if( eWhy==CQ_WHY_CLAIMABLE && !bAll ){
+      if( eFront==CQ_WHY_CLAIMABLE ){
+        eFront = claimqHeadWhy(pOwn->eBoundary, pOwn->eTake, &b.cand);
+      }
+      eWhy = eFront;
+    }
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0,
+        claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires));
+    if( pDetail && b.zBad ){
+      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(b.zBad));
+    }
+    if( eWhy==CQ_WHY_UNKNOWN && !pOwn->bAny ) eFront = CQ_WHY_UNKNOWN;
+  }
+  claimqStmtDone(p, &s);
+}
+
 /**************************************************************************
 ** claimq_enqueue(session, payload [, option, value]...) -> batch_id
 */
@@ -908,7 +942,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qwc",
       .xArgs = cqSessionArgs, .xNext = cqSessionNext,
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
-      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt },
+      .xDone = cqSessionDone, .xWhy = cqSessionWhy,
+      .xNextAt = cqSessionNextAt },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
       .zCols = CQ_S_COLS " previous_claim_id:t attempts:i",
       .zOrder = "enqueue_seq",

@@ -252,3 +252,8 @@ FROM (SELECT message_id, CASE
     THEN 'seq is not between vacuumed_seq and last_seq'
   END AS problem FROM {{S}}.claimq_message AS m NOT INDEXED)
 WHERE problem IS NOT NULL
+
+-- name: OUTBOX_WHY like OUTBOX_READY
+-- claimq_why: all partitions of a queue.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition WHERE queue_name=:queue ORDER BY partition

@@ -361,3 +361,17 @@ FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED
   WHERE claim_id IS NOT NULL GROUP BY claim_id)
 WHERE problem IS NOT NULL
+
+--------------------------------------------------------------------------
+-- claimq_why: the rows of a session, of all sessions, in order.
+
+-- name: SESSION_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=:session ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch NOT INDEXED ORDER BY enqueue_seq
