@@ -766,9 +766,9 @@ struct CqWhy {
   CqRows *pRows;
   int aiRow[CQ_WHY_UNKNOWN+1];    /* Row of each reason, counted from 1 */
 };
-/* For xWhy: one more row has this reason.  pExample (0: iKey) is its key, iUntil
-** when the reason ends (CQ_I64_MAX: nobody knows).  Returns the cell for the
-** detail if it is the first one, else 0. */
+/* For xWhy: one more row has this reason.  pExample (0: iKey) is its key,
+** iUntil when the reason ends (CQ_I64_MAX: nobody knows).  Returns the cell for
+** the detail if it is the first one, else 0. */
 CQ_PRIV CqCell *claimqWhyAdd(
   CqOp*, CqWhy*, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
 );

@@ -433,6 +433,9 @@ FROM (SELECT job_id, CASE
       OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
         AND trim(required_capabilities, '[] '||char(9,10,13))<>''
     THEN 'cap_id is not of required_capabilities'
+    WHEN NOT claimq_sound(lane_id, source_key, last_error,
+        required_capabilities, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
 

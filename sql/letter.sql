@@ -238,6 +238,9 @@ FROM (SELECT letter_id, CASE
     WHEN (claim_id IS NULL)<>(claim_head IS NULL) THEN 'half a claim'
     WHEN (claim_id IS NOT NULL)<>(status='reprocessing')
     THEN 'the status does not fit the claim'
+    WHEN NOT claimq_sound(scope, payload_type, reason, error_class, origin,
+        {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_letter NOT INDEXED)
 WHERE problem IS NOT NULL
 

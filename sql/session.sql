@@ -342,6 +342,9 @@ FROM (SELECT enqueue_seq, CASE
     WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
       AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
     THEN 'claim_id is not that of the row'
+    WHEN NOT claimq_sound(session_id, batch_id, source_key, last_error,
+        merge_key, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
 WHERE problem IS NOT NULL
 
