@@ -9,9 +9,19 @@
 #   make mutate          jumps that can be changed without a test noticing;
 #                        FILE='ext/lane.c vtab/*.c': only of these;
 #                        SAMPLE=20: every 20th of them
+#   make cluster         claimq on rqlite nodes that are killed, cut off and
+#                        restored, and under Litestream (needs Go and Python);
+#                        STORY='load speed': only these
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
-#   make install         into PREFIX (/usr/local), below DESTDIR
+#   make install         into PREFIX (/usr/local), below DESTDIR; uninstall
+#                        takes it away again
+#   make dist            build/dist/claimq-VERSION.tar.gz: the amalgamation and
+#                        the manual, for whoever has a C compiler
+#   make cross           claimq for other machines, into build/dist; run where
+#                        that can be done (qemu, wine, Node)
+#   make packages        wheels, npm, Go, Rust, Java, Ruby, PHP, Debian, sqlpkg,
+#                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
 # A new source file in ext/ or vtab/ or a new .sql file is found by itself.
@@ -30,7 +40,7 @@ OPT      = -O2
 SANITIZE =
 CFLAGS   = $(WARN) $(OPT) $(SANITIZE)
 CPPFLAGS = -Iext -Ivtab -I$(BUILD)
-SOFLAGS  = -shared -Wl,-z,nodelete $(SANITIZE)
+SOFLAGS  = -shared -Wl,-z,nodelete -Wl,-soname,claimq.so $(SANITIZE)
 
 VERSION  = $(shell sed -n 's/^.define CLAIMQ_VERSION *"\(.*\)"/\1/p' \
              ext/claimq.h)
@@ -54,8 +64,9 @@ TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
-        install uninstall clean tools drivers asan debug test-ready soak-ready \
-        fuzzers
+        install uninstall dist cross packages clean \
+        tools drivers asan debug test-ready soak-ready \
+        fuzzers cluster
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -90,7 +101,8 @@ $(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
 -include $(OBJ:.o=.d)
 
 #--------------------------------------------------------------------------
-# The amalgamation.  It is compiled as a user would, without any option.
+# The amalgamation.  It is compiled as a user would, by the line that its first
+# comment shows.
 
 amalgamation: $(BUILD)/claimq.c $(BUILD)/claimq.h
 
@@ -104,7 +116,7 @@ $(BUILD)/claimq.h: ext/claimq.h
 
 $(AMALG): $(BUILD)/claimq.c
 	@mkdir -p $(@D)
-	$(CC) $(SANITIZE) -shared -fPIC -o $@.tmp $<
+	$(CC) $(SANITIZE) -O2 -shared -fPIC -Wl,-z,nodelete -o $@.tmp $<
 	mv -f $@.tmp $@
 
 # The same without any notification by the operating system: see ext/watch.c.
@@ -211,8 +223,8 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) $(POLL) asan sqlite-$(OLD) \
-            sqlite-$(NEW)
+test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan \
+            sqlite-$(OLD) sqlite-$(NEW)
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
@@ -230,6 +242,7 @@ test: deps
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files test $(SO) \
 	  -files 'wait wait_workers' $(POLL) \
+	  -files package $(SO) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
@@ -272,7 +285,7 @@ soak: deps
 	  -env '$(SOAKASAN)' \
 	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
 	  -env '' \
-	  -files 'test soak' $(SO) \
+	  -files 'test soak package' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -cmd mutate '$(TCLSH) tcl/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 
@@ -305,6 +318,12 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 	$(CC) $(WARN) -O2 -g -o $@.tmp $(filter %.c,$^) -lsqlite3
 	mv -f $@.tmp $@
 
+# See test/cluster/run.sh.
+cluster: deps
+	$(SUB) all tools
+	@sh tcl/deps.sh -part 'partition of a cluster' ip iproute2 || true
+	@sh test/cluster/run.sh $(BUILD) $(SO) $(STORY)
+
 # The program with one jump changed, again and again: see tcl/mutate.tcl.  All
 # jumps are flipped; those of the pure core are also taken always and never.
 SAMPLE = 1
@@ -319,23 +338,25 @@ bench: deps
 
 #--------------------------------------------------------------------------
 
-LIBDIR = $(DESTDIR)$(PREFIX)/lib
-INCDIR = $(DESTDIR)$(PREFIX)/include
+# What is handed out, in $(BUILD)/dist; see tcl/dist.tcl.
 
+dist: amalgamation
+	@$(TCLSH) tcl/dist.tcl $(BUILD)
+
+# For other machines; TARGETS='linux-aarch64 windows-x86_64': only for these.
+cross: amalgamation sqlite-$(NEW)
+	@SQLITE_SOURCE=$(NEW) $(TCLSH) tcl/cross.tcl $(BUILD) $(TARGETS)
+
+# As each language installs things; PACKAGES='python node': only these.
+packages: cross
+	@$(TCLSH) tcl/packages.tcl $(BUILD) $(PACKAGES)
+
+# `.load claimq` works afterwards, without a path: see tcl/install.sh.
 install: all
-	mkdir -p $(LIBDIR)/pkgconfig $(INCDIR)
-	cp $(SO) $(LIBDIR)/claimq.so.tmp
-	mv -f $(LIBDIR)/claimq.so.tmp $(LIBDIR)/claimq.so
-	cp ext/claimq.h $(INCDIR)/claimq.h
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
-	  'includedir=$${prefix}/include' 'extension=$${libdir}/claimq.so' '' \
-	  'Name: claimq' 'Version: $(VERSION)' \
-	  'Description: leased, fenced work queues for SQLite' \
-	  'Cflags: -I$${includedir}' >$(LIBDIR)/pkgconfig/claimq.pc
+	@sh tcl/install.sh install '$(SO)' '$(PREFIX)' '$(DESTDIR)' '$(VERSION)'
 
 uninstall:
-	rm -f $(LIBDIR)/claimq.so $(INCDIR)/claimq.h \
-	  $(LIBDIR)/pkgconfig/claimq.pc
+	@sh tcl/install.sh uninstall '$(PREFIX)' '$(DESTDIR)'
 
 clean:
 	rm -rf build $(SO)

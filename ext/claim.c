@@ -22,10 +22,22 @@
 
 static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
-  pC->pRows->nRow = 0;
-  pC->ids.n = 0;
-  if( pC->bTime ) claimqNow(p);
-  if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
+  int mSettings;
+  if( !pC->bTime ){
+    if( pC->nMax>0 ) pC->pDef->xNext(p, pC);
+    return;
+  }
+  do{
+    pC->pRows->nRow = 0;
+    pC->ids.n = 0;
+    pTask->eNeed = CQ_NEED_NOTHING;
+    claimqNow(p);
+    mSettings = p->pConn->mSettings;
+    if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
+    claimqNow(p);
+    /* The settings were changed meanwhile: look again. */
+  }while( p->rc==SQLITE_OK && claimqSettings(p)!=mSettings );
+  pTask->bNoKeep = pC->pRows->nRow==0;    /* It may still write: upkeep */
 }
 
 static void cqClaimApply(CqOp *p, CqTask *pTask){

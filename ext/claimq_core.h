@@ -499,7 +499,7 @@ struct CqShape {
   const int *aiCol;               /* Column of each argument */
   const int *aiAlias;             /* Result column of the same name, or -1 */
 };
-#define CQ_PLAN_MAX   14          /* Arguments + LIMIT + OFFSET */
+#define CQ_PLAN_MAX   16          /* Arguments + LIMIT + OFFSET */
 typedef struct CqPlan CqPlan;
 struct CqPlan {
   int nTerm;                      /* Terms used */

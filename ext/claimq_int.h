@@ -78,8 +78,6 @@ struct CqOp {
   u8 bFilter;                     /* Called from xFilter of a claim table */
   u8 bOwnTxn;                     /* The transaction is the operation's own */
   u8 bWrote;                      /* A task has written something */
-  u8 bSettings;                   /* mSettings was read */
-  u8 mSettings;                   /* CQ_SET_*: the database's settings */
   struct CqRequest *pReq;         /* The call is to be remembered; else 0 */
 };
 
@@ -314,6 +312,8 @@ struct CqConn {
   u8 bOwned;                      /* A virtual table will empty the cache */
   u8 bChecked;                    /* The schema version was looked at */
   u8 bLockFirst;                  /* The next claim is a restarted one */
+  u8 bSettings;                   /* mSettings is what the database has */
+  u8 mSettings;                   /* CQ_SET_*, as last read */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
@@ -372,7 +372,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
-CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*; one seek, once per op */
+CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);
@@ -440,6 +440,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
+  u8 bNoKeep;                     /* By xLoad: there is none worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -467,6 +468,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6
+#define CQ_CLAIM_PREVIOUS    7
 #define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];

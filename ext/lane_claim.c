@@ -311,6 +311,42 @@ CQ_PRIV int claimqLaneRowOf(
 }
 
 /*
+** The columns of the claim are those of the first answer, but for expires_at_ms,
+** which is the present one.
+*/
+CQ_PRIV CqCell *claimqLaneKept(
+  CqOp *p, CqClaim *pC, CqText claimId, int iCol
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
+  i64 iHead = -1, iFence;
+  CqCell *a = 0;
+  claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  if( claimqStep(p, &s) && (a = claimqRowsAdd(p, pC->pRows))!=0 ){
+    CqCell *aClaim = &a[iCol+CQ_LANE_NCOL];
+    int i;
+    for(i=0; i<CQ_LANE_NCOL; i++){
+      claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
+    }
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
+        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+        claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
+    claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
+                     CQ_COL_LANE_KEPT_previous_claim_id);
+  }
+  claimqStmtDone(p, &s);
+  return a;
+}
+
+/*
+** The answer to a repeated request: the job of one of the claims, if it holds.
+*/
+CQ_PRIV void claimqLaneRows(CqOp *p, CqClaim *pC, CqText claimId){
+  claimqLaneKept(p, pC, claimId, 0);
+}
+
+/*
 ** The rows of what was picked, in order.
 */
 static void cqLaneRows(CqOp *p, CqClaim *pC){

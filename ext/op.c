@@ -174,9 +174,8 @@ CQ_PRIV i64 claimqClock(CqOp *p){
 */
 CQ_PRIV i64 claimqNow(CqOp *p){
   claimqClock(p);
-  if( p->bClock && p->rc==SQLITE_OK ){
-    p->bClock = 0;
-    if( claimqSettings(p) & CQ_SET_CLOCK ) claimqFailClock(p);
+  if( p->bClock && p->rc==SQLITE_OK && (claimqSettings(p) & CQ_SET_CLOCK) ){
+    claimqFailClock(p);
   }
   return p->iNow;
 }

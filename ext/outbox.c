@@ -122,6 +122,7 @@ static const CqArgDef cqQueueArg[] = {
 static const CqArgDef cqQueueOpt[] = {
   { CQ_ARG(INT, "degrade"), .iDefault = 1, .iMax = 1,
     .zDoc = "1: a partition that failed gets smaller batches" },
+  CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };
 

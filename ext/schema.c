@@ -15,21 +15,32 @@
 #define CQ_META_ALIEN  -2         /* There is one, but not ours */
 
 /*
+** Step a statement that the cache does not know: 1 if there is a row.  0 if
+** there is none, there is no statement, or op has or gets an error.
+*/
+static int cqSchemaRow(CqOp *p, sqlite3_stmt *pStmt){
+  int rc;
+  if( p->rc || pStmt==0 ) return 0;
+  rc = sqlite3_step(pStmt);
+  if( rc!=SQLITE_ROW && rc!=SQLITE_DONE ) claimqFailRc(p, rc);
+  return rc==SQLITE_ROW;
+}
+
+/*
 ** 1 if main has an object of this name.  Used when the cache cannot be.
 */
 static int cqSchemaHas(CqOp *p, const char *zName){
   sqlite3_stmt *pStmt = 0;
-  int bHas = 0;
-  int rc;
+  int bHas;
   if( p->rc ) return 0;
-  rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1,
-                          &pStmt, 0);
-  if( rc==SQLITE_OK ){
-    sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1, SQLITE_STATIC);
-    bHas = sqlite3_step(pStmt)==SQLITE_ROW;
-    rc = sqlite3_finalize(pStmt);
+  claimqFailRc(p, sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql,
+                                     -1, &pStmt, 0));
+  if( pStmt ){
+    claimqFailRc(p, sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1,
+                                      SQLITE_STATIC));
   }
-  claimqFailRc(p, rc);
+  bHas = cqSchemaRow(p, pStmt);
+  sqlite3_finalize(pStmt);
   return bHas;
 }
 
@@ -44,15 +55,13 @@ static i64 cqSchemaVersion(CqOp *p){
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_META_VERSION].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
-  if( rc==SQLITE_OK ){
-    if( sqlite3_step(pStmt)==SQLITE_ROW
-     && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
-    ){
-      iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
-    }
-    rc = sqlite3_finalize(pStmt);
-  }
   claimqFailRc(p, rc);
+  if( cqSchemaRow(p, pStmt)
+   && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
+  ){
+    iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
+  }
+  sqlite3_finalize(pStmt);
   return iVersion;
 }
 
@@ -119,20 +128,24 @@ CQ_PRIV void claimqLockFirst(CqOp *p){
 }
 
 /*
-** The settings of the database: read by every operation that wants to know, at
-** most once, so that a changed one binds every connection at its next call.
+** The settings of the database.  A changed one binds every connection at its
+** next call, and yet they need not be read by each: claimq_init() changes the
+** schema along with them, so that SQLite prepares all statements anew.  Whoever
+** uses a statement that was, or prepares one, forgets what the cache has (see
+** stmt.c); an operation that must be sure asks again after it has read.
 */
 CQ_PRIV int claimqSettings(CqOp *p){
+  CqConn *pConn = p->pConn;
   CqStmt s;
-  if( p->rc || p->bSettings ) return p->mSettings;
+  if( p->rc || pConn->bSettings ) return pConn->mSettings;
   claimqLockFirst(p);
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
-    p->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
-    p->bSettings = 1;
+    pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
+    pConn->bSettings = 1;
   }
   claimqStmtDone(p, &s);
-  return p->mSettings;
+  return pConn->mSettings;
 }
 
 /*
@@ -186,6 +199,7 @@ static void cqSchemaProve(CqOp *p){
   for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
     const char *zSql = claimqSql[i].zSql;
     if( strchr(zSql, '%')                    /* A template */
+     || i==CQ_SQL_SCHEMA_BUMPED              /* Of a view that is not there */
      || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
      || i==CQ_SQL_IDS_DECLARE
     ){
@@ -297,10 +311,10 @@ static int cqInitSettings(CqOp *p, i64 iVersion){
   if( p->rc || iVersion<=0 ) return 0;
   claimqFailRc(p, sqlite3_prepare_v2(p->db,
       claimqSql[CQ_SQL_META_SETTINGS].zSql, -1, &pStmt, 0));
-  if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
+  if( cqSchemaRow(p, pStmt) ){
     m = sqlite3_column_int(pStmt, CQ_COL_META_SETTINGS_value);
   }
-  claimqFailRc(p, sqlite3_finalize(pStmt));
+  sqlite3_finalize(pStmt);
   return m;
 }
 
@@ -421,6 +435,9 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
     CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
     claimqBindInt(p, &s, CQ_META_SET_settings, pI->mNew);
     claimqExec(p, &s);
+    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMP].zSql);
+    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMPED].zSql);
+    p->pConn->bSettings = 0;
   }
   cqSchemaProve(p);
   claimqTxnUnguard(p, pTask, &guard);

@@ -131,6 +131,7 @@ CQ_PRIV CqStmt claimqStmt(CqOp *p, int eStmt){
   }
   cqCacheOwn(p);
   if( !cqStmtBare(eStmt) ) claimqSchemaCheck(p);
+  if( eStmt!=CQ_SQL_META_SETTINGS ) pConn->bSettings = 0;
   s.pStmt = cqPrepare(p, eStmt, SQLITE_PREPARE_PERSISTENT);
   return s;
 }
@@ -146,6 +147,11 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
   int rc;
   if( pStmt==0 ) return;
   assert( strcmp(sqlite3_sql(pStmt), claimqSql[pS->eStmt].zSql)==0 );
+  if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
+   && pS->eStmt!=CQ_SQL_META_SETTINGS
+  ){
+    pConn->bSettings = 0;
+  }
   rc = sqlite3_reset(pStmt);
   /* What it says now was reported when it was stepped. */
   if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);

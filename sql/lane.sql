@@ -32,11 +32,15 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
     max_reclaims))
 
--- fragment: LANE_ROW
--- The columns of the claim table, and what else is needed to claim a job.
+-- fragment: LANE_COLS
+-- The columns of the claim table.
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms) AS available_at_ms,
+ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress
+
+-- fragment: LANE_ROW
+-- The same, and what else is needed to claim a job.
+{{LANE_COLS}},
 fencing_token, claim_id, attempts, state='active' AS active, due
 
 -- name: LANE_READY
@@ -81,6 +85,12 @@ ORDER BY {{LANE_INDEX_ORDER}}
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.
 SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_KEPT
+-- A job as the claim that holds it got it.
+SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
+  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
 -- Stamping them.  A list :ids brings the leases, as claimqLeaseMake() derived
@@ -129,6 +139,7 @@ settled_token=iif(l.claim_id IS NULL, j.lease_token, settled_token),
 settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
 last_error=iif(l.claim_id IS NULL,
   'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
+error_class=iif(l.claim_id IS NULL, NULL, error_class),
 terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
 
 -- fragment: LANE_TAKEABLE
@@ -224,14 +235,19 @@ previous_claim_id=NULL
 -- fragment: LANE_KEEP
 -- Its attempt stays with the job.
 settled_owner_id=owner_id, settled_incarnation_id=incarnation_id,
-settled_started_ms=claimed_at_ms
+settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 
 -- fragment: LANE_PAST
 -- Its attempt becomes one of claimq_past, by trigger.
 {{LANE_OVER}}, settled_at_ms=:now, settled_owner_id=NULL
 
+-- fragment: LANE_PROGRESS
+-- What the holder stores of its work; NULL: nothing new.
+progress=ifnull(:progress, progress)
+
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due)
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+  {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
@@ -250,12 +266,13 @@ UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
   state=iif(:until>:now, 'delayed', 'ready'),
   due=iif(:until>:now, :until, -1),
   available_at_ms=ifnull(:until, available_at_ms),
-  attempts=max(0, attempts-1)
+  attempts=max(0, attempts-1), {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RETRY
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry',
-  state='delayed', due=:until, last_error=:reason, available_at_ms=:until,
+  state='delayed', due=:until, last_error=:reason, error_class=:error_class,
+  available_at_ms=:until, {{LANE_PROGRESS}},
   attempt_index=attempt_index+1, retry_count=retry_count+1,
   fencing_token={{FENCE}}
 WHERE {{LANE_HELD}}
@@ -263,7 +280,8 @@ WHERE {{LANE_HELD}}
 -- name: LANE_FAIL
 -- :by is reject, or dead (a retry too many).
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by,
-  state='failed', due=NULL, last_error=:reason, terminal_at_ms=:now
+  state='failed', due=NULL, last_error=:reason, error_class=:error_class,
+  terminal_at_ms=:now, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE
@@ -284,6 +302,32 @@ SELECT terminal_at_ms IS NOT NULL AS terminal, state='active' AS active,
   {{LANE_LIVE}} AS live, reclaim_count, max_reclaims
 FROM {{S}}.claimq_job WHERE job_id=:job
 
+-- name: LANE_OF
+SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_CHANGE_KEY
+-- Another job of lane :lane that has the source key of this one.
+SELECT o.job_id AS job_id
+FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_job AS o
+  INDEXED BY claimq_job_by_key
+WHERE j.job_id=:job AND o.lane_id=:lane AND o.source_key=j.source_key
+  AND o.terminal_at_ms IS NULL AND o.job_id<>:job
+
+-- name: LANE_CHANGE
+-- What is NULL stays.  A job whose claim has expired stays active, where it is.
+UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
+  partition_key=ifnull(:partition_key, partition_key),
+  required_capabilities=ifnull(:capabilities, required_capabilities),
+  priority=ifnull(:priority, priority), payload=ifnull(:payload, payload),
+  max_attempts=ifnull(:max_attempts, max_attempts),
+  max_reclaims=ifnull(:max_reclaims, max_reclaims),
+  available_at_ms=ifnull(:available, available_at_ms),
+  state=CASE WHEN state='active' OR :available IS NULL THEN state
+             WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
+  due=CASE WHEN state='active' OR :available IS NULL THEN due
+           WHEN :available>:now THEN :available ELSE -1 END
+WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
+
 -- name: LANE_CANCEL
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
   state='cancelled', due=NULL, terminal_at_ms=:now
@@ -296,11 +340,12 @@ WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
 INSERT INTO {{S}}.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
   incarnation_id, lane_id, capability_hash, worker_capabilities,
   route_snapshot_json, admission_summary)
-SELECT job_id, :owner, :now, :expires, :incarnation, ifnull(:lane_id, lane_id),
+SELECT job_id, :owner, :now, :expires, :incarnation, lane_id,
   :capability_hash, :worker_capabilities, :route_snapshot_json,
   :admission_summary
 FROM {{S}}.claimq_job
 WHERE job_id=:job AND state='active' AND NOT ({{LANE_LIVE}})
+  AND lane_id=ifnull(:lane_id, lane_id)
 
 -- name: LANE_GRANT_NEWEST
 SELECT grant_id, owner_id, expires_at_ms
@@ -354,6 +399,24 @@ WHERE settled_owner_id IS NULL AND job_id IN (
   WHERE NOT EXISTS (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
+
+-- name: LANE_OLD_SETS like VACUUM_ROWS
+-- Sets that no job has which is, or can become, claimable.  This looks at all
+-- sets, as claims do, and seeks twice for each; not at jobs.
+SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM {{LANE_INDEX}}
+    WHERE lane_id=s.lane_id AND partition_key=s.partition_key
+      AND cap_id=s.cap_id AND due IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
+    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
+      AND cap_id>0)
+ORDER BY cap_id LIMIT :limit
+
+-- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_capset
+WHERE cap_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
 
 -- name: LANE_OLD_EVENTS like VACUUM_ROWS
 -- In the order of their ids, which readers go by: an event goes when all

@@ -38,6 +38,14 @@ UPDATE {{S}}.claimq_meta SET value=:version WHERE name='schema_version'
 -- One row if there is an object of this name.
 SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name
 
+-- name: SCHEMA_BUMP
+-- Made and dropped again, so that all connections prepare their statements
+-- anew: see claimqSettings().
+CREATE VIEW {{S}}.claimq_settings_changed AS SELECT 1
+
+-- name: SCHEMA_BUMPED
+DROP VIEW {{S}}.claimq_settings_changed
+
 -- name: SCHEMA_DROP
 -- %s: the type of an object, and its name.
 DROP %s {{S}}.%s

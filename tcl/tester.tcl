@@ -20,7 +20,8 @@
 # all of them with `make smoke` or `make test`.  The comment `# group:` in the
 # first 20 lines says when a file runs: smoke (functional; the default; also in
 # make test, there on claimq.so and on the amalgamation), test (make test
-# only), soak (make soak only).
+# only), package (make test, once: what is handed out, installed and used),
+# soak (make soak only).
 #
 # A file runs in a private empty directory, so the database is just "test.db";
 # CLAIMQ_TMP says where (build/tmp).  With CLAIMQ_FIRST set the first failure

@@ -41,6 +41,7 @@ static int cqPlanArg(const CqShape *pShape, int iCol){
 }
 
 static void cqPlanUse(CqPlan *pPlan, int iTerm, char c){
+  assert( pPlan->nTerm<CQ_PLAN_MAX );
   pPlan->aiTerm[pPlan->nTerm] = iTerm;
   pPlan->zPlan[pPlan->nTerm++] = c;
   pPlan->zPlan[pPlan->nTerm] = 0;

@@ -672,7 +672,7 @@ static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
   };
   CqModule *p = sqlite3_malloc(sizeof(*p));
   if( p==0 ) return SQLITE_NOMEM;
-  assert( pDef->nArg<=CQ_MAX_ARG );
+  assert( pDef->nArg<=CQ_MAX_ARG && pDef->nArg+2<=CQ_PLAN_MAX );
   p->pConn = pConn;
   p->pDef = pDef;
   claimqConnRef(pConn);

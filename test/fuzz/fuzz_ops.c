@@ -594,6 +594,9 @@ static void fzSettleContest(FzClaim *p, int eVerb, i64 nKeep){
   if( nKeep>0 ) fzM.aSubj[i].iKeep = fzAddSat(fzNow, nKeep);
 }
 
+/* The count of processed messages is one that cannot be: bad_argument. */
+static int fzBadCount;
+
 /*
 ** Options of the outbox: how many are processed, and which of them are
 ** rejected.
@@ -608,6 +611,7 @@ static i64 fzOutboxOptions(
   if( fzChoose(2) ){
     nDone = fzChoose(10)-1;
     fzOpt("processed", fzInt(nDone));
+    fzBadCount = nDone<0 || nDone>p->nMsg;
     if( nDone<0 ) nDone = 0;
     if( nDone>p->nMsg ) nDone = p->nMsg;
   }
@@ -657,12 +661,15 @@ static void fzVerbCheck(
   int bLost = zCode && strcmp(zCode, "claim_lost")==0;
   if( p->eKind==FZ_CONTEST && eVerb==FZ_REJECT ){
     if( zCode==0 || bLost ) fzDie("a contest was rejected");
+  }else if( fzBadCount && zCode && strcmp(zCode, "bad_argument")==0 ){
+    /* Refused, and nothing is settled. */
   }else if( !bRight ){
     /* A release of what is over has nothing to do, whatever the token. */
     if( !bLost && !(eVerb==FZ_RELEASE && p->bOver && fzA.i==0) ){
       fzDie("a wrong token was accepted for %s", p->zId);
     }
   }else if( !p->bOver ){
+    if( fzBadCount ) fzDie("claim %s took a count that cannot be", p->zId);
     if( zCode ) fzDie("claim %s counts, but: %s", p->zId, fzDb.zErr);
   }else if( eVerb==FZ_RELEASE ){
     if( zCode || fzA.i!=0 ) fzDie("release of %s, which is over", p->zId);
@@ -684,6 +691,7 @@ static void fzVerb(void){
   FzClaim *p;
   if( fzM.nClaim==0 ) return;
   p = &fzM.aClaim[fzLastClaim(12)];
+  fzBadCount = 0;
   bRight = fzChoose(8)!=7;
   fzBeginArgs();
   fzAdd(fzText(p->zId));

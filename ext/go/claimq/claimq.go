@@ -1,0 +1,119 @@
+// Package claimq is queues of leased, fenced work in ordinary SQLite tables.
+//
+//	db, err := claimq.Open("app.db")
+//	tx, err := db.Begin()                    // BEGIN IMMEDIATE
+//	tx.Exec("INSERT INTO orders VALUES (?)", 42)
+//	tx.Exec("SELECT claimq_submit('mail', ?)", "order 42")
+//	tx.Commit()                              // the order and its job: both
+//
+//	worker := claimq.Worker{Path: "app.db", Lane: "mail", Handler: handle}
+//	_, err = worker.Run(context.Background())
+//
+// The extension is compiled into the program, together with the SQLite of
+// github.com/mattn/go-sqlite3.  Auto gives it to every connection that is
+// opened afterwards; Open does that, too, and has the settings that suit
+// claimq.  Everything else is SQL: the manual is ext/README.md of the source
+// archive.
+package claimq
+
+/*
+#cgo CFLAGS: -DSQLITE_CORE
+#include "sqlite3.h"
+#include "claimq.h"
+
+static int claimq_auto(void){
+  return sqlite3_auto_extension((void(*)(void))sqlite3_claimq_init);
+}
+*/
+import "C"
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/mattn/go-sqlite3" // the driver, and the SQLite
+)
+
+// Version is the release of claimq.
+const Version = "@VERSION@"
+
+// Auto has every connection that is opened from now on know claimq, whoever
+// opens it.  It may be called more than once.
+func Auto() {
+	C.claimq_auto()
+}
+
+// Open opens a database for claimq: WAL, a busy timeout of 30 s, transactions
+// that are BEGIN IMMEDIATE, and claimq's tables, which are created when they
+// are missing.
+func Open(path string) (*sql.DB, error) {
+	Auto()
+	settings := url.Values{
+		"_busy_timeout": {"30000"},
+		"_journal_mode": {"WAL"},
+		"_txlock":       {"immediate"},
+	}
+	db, err := sql.Open("sqlite3", "file:"+url.PathEscape(path)+"?"+
+		settings.Encode())
+	if err != nil {
+		return nil, err
+	}
+	if err = initialise(db); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// SQLite does not wait for the lock that a change of the journal mode needs,
+// and several processes may open a new database at once.
+func initialise(db *sql.DB) error {
+	until := time.Now().Add(30 * time.Second)
+	for {
+		_, err := db.Exec("SELECT claimq_init()")
+		var failed sqlite3.Error
+		if !errors.As(err, &failed) || failed.Code != sqlite3.ErrBusy ||
+			time.Now().After(until) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Transaction runs f in BEGIN IMMEDIATE … COMMIT on one connection, and rolls
+// back if f returns an error or panics.
+func Transaction(ctx context.Context, conn *sql.Conn, f func() error) error {
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done {
+			conn.ExecContext(context.Background(), "ROLLBACK")
+		}
+	}()
+	err := f()
+	if err == nil {
+		_, err = conn.ExecContext(ctx, "COMMIT")
+	}
+	done = err == nil
+	return err
+}
+
+var codeOf = regexp.MustCompile(`\bclaimq: ([a-z_]+): `)
+
+// Code is the code of an error of claimq, such as "claim_lost", whatever has
+// been wrapped around it; "" for all other errors, and for nil.
+func Code(err error) string {
+	if err == nil {
+		return ""
+	}
+	if found := codeOf.FindStringSubmatch(err.Error()); found != nil {
+		return found[1]
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+# frozen_string_literal: true
+
+require 'sqlite3'
+
+# claimq: queues of leased, fenced work in ordinary SQLite tables.
+#
+#     db = Claimq.open('app.db')
+#     Claimq.transaction(db) do               # the order and its job: both
+#       db.execute('INSERT INTO orders VALUES (?)', [42])
+#       db.execute("SELECT claimq_submit('mail', ?)", ['order 42'])
+#     end
+#
+#     Claimq::Worker.new('app.db', 'mail') { |job| puts job.payload }.run
+#
+# load puts the extension into a connection that you have; open opens one with
+# the settings that suit claimq.  Everything else is SQL: the manual is
+# ext/README.md of the source archive.
+module Claimq
+  VERSION = '@VERSION@'
+
+  module_function
+
+  # The path of the extension, without .so, .dll or .dylib.  For
+  # SQLite3::Database.new(path, extensions: [Claimq]) of sqlite3 2.4.
+  def to_path
+    File.expand_path('claimq/claimq', __dir__)
+  end
+
+  # Load claimq into a connection.
+  def load(db)
+    db.enable_load_extension(true)
+    db.load_extension(to_path)
+  ensure
+    db.enable_load_extension(false)
+  end
+
+  # Open a database for claimq: the extension loaded, WAL, a wait for locks (in
+  # seconds) that lets other threads run, and claimq's tables, which are created
+  # when they are missing.
+  def open(path, timeout: 30)
+    db = SQLite3::Database.new(path)
+    wait_for_locks(db, timeout)
+    load(db)
+    use_wal(db, timeout)
+    db.execute('SELECT claimq_init()')
+    db
+  end
+
+  # busy_timeout would sleep inside SQLite, with Ruby's lock held: no other
+  # thread could run meanwhile, not even the one that has SQLite's lock.
+  def wait_for_locks(db, timeout)
+    since = nil
+    db.busy_handler do |count|
+      since = now if count.zero?
+      sleep(0.005)
+      now - since < timeout ? 1 : 0
+    end
+  end
+
+  # SQLite does not wait for the lock that a change of the journal mode needs,
+  # and several processes may open a new database at once.
+  def use_wal(db, timeout)
+    since = now
+    begin
+      db.execute('PRAGMA journal_mode=wal')
+    rescue SQLite3::BusyException
+      raise if now - since > timeout
+
+      sleep(0.01)
+      retry
+    end
+  end
+
+  def now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+
+  # BEGIN IMMEDIATE, the block, COMMIT; ROLLBACK if the block raises.
+  def transaction(db, &block)
+    db.transaction(:immediate, &block)
+  end
+
+  # The code of an error of claimq, such as "claim_lost", whatever has been
+  # wrapped around it; nil for all other errors.
+  def code(error)
+    error.to_s[/\bclaimq: ([a-z_]+): /, 1]
+  end
+end
+
+require_relative 'claimq/worker'

@@ -1,0 +1,317 @@
+# story.tcl: the same small story with each language's package.
+#
+#     source tcl/tester.tcl
+#     source tcl/story.tcl
+#     package_files python         make the package of this machine; its files
+#     story python [list python3 story.py]
+#
+# The program of a language (test/packages/story.*) uses the installed package
+# and nothing of this tree.  It is called as
+#
+#     PROGRAM calls DATABASE                        what a first program does
+#     PROGRAM worker DATABASE LANE LEASE_MS BATCH   a Worker, until SIGTERM
+#
+# `calls` prints lines of words, which are compared.  The handler of `worker`
+# does what the payload says: "count" puts a row into the table done, "fail"
+# and "later" fail at their first attempt, "reject" rejects, "hold NAME" makes
+# the file NAME.begun and waits for NAME.go, "lost NAME" makes NAME.begun, waits
+# until it is told that the claim is lost, and makes NAME.lost.  It returns
+# "did PAYLOAD", which becomes the result.
+#
+# Everything that decides whether the story went well is here, so that it is
+# the same for all languages: what the database says, and that the processes
+# end well.  Nothing depends on who is faster: each step waits for what it
+# needs, for a minute at most.
+
+set S(limit) 60
+
+# Make the packages of a language for this machine; returns their paths.  A
+# reason why that cannot be done is raised with the code SKIP.
+proc package_files {language} {
+  set lines {}
+  if {[catch {
+    exec [info nameofexecutable] $::T(root)/tcl/packages.tcl \
+      $::T(root)/build -here $language 2>@1
+  } out]} {error $out}
+  foreach line [split $out \n] {
+    if {[regexp {^SKIPPED [^:]*: (.*)} $line -> why]} {
+      return -code error -errorcode SKIP $why
+    }
+    lappend lines $line
+  }
+  return $lines
+}
+
+# Run a command; returns its output.  Raises SKIP with the last line of it if
+# it fails: for what comes from elsewhere, and cannot be had.
+proc or_skip {args} {
+  if {[catch {exec {*}$args 2>@1} out]} {
+    set lines [split [string trim $out] \n]
+    set lines [lsearch -all -inline -not $lines "child process exited*"]
+    return -code error -errorcode SKIP [lindex $lines end]
+  }
+  return $out
+}
+
+# TOOL PACKAGE ...: Debian's packages of tools that are not there are installed
+# where that can be done; else the rest of a language_test is left out.
+proc debian {part args} {
+  if {[catch {
+    exec sh $::T(root)/tcl/deps.sh -part $part {*}$args 2>@1
+  } out]} {
+    regexp -line {^SKIPPED [^:]*: (.*)} $out -> out
+    skip $out
+  }
+}
+
+# Leave out the rest of a language_test, and say why.
+proc skip {why} {
+  return -code error -errorcode SKIP $why
+}
+
+# A test file about a language: what is raised with SKIP skips the rest of it.
+proc language_test {name script} {
+  if {[catch {uplevel 1 $script} why options]} {
+    if {[dict get $options -errorcode] eq "SKIP"} {
+      skip_test $name $why
+    } else {
+      fail_test $name [dict get $options -errorinfo]
+    }
+  }
+}
+
+#--------------------------------------------------------------------------
+# Steps
+
+# Wait until an SQL question has an answer that is true.
+proc until_sql {sql} {
+  set until [expr {[clock seconds] + $::S(limit)}]
+  while {![uplevel 1 [list db one $sql]]} {
+    if {[clock seconds] > $until} {error "never true: $sql"}
+    workers_alive
+    after 5
+  }
+}
+
+proc until_file {name} {
+  set until [expr {[clock seconds] + $::S(limit)}]
+  while {![file exists $name]} {
+    if {[clock seconds] > $until} {error "$name does not appear"}
+    workers_alive
+    after 5
+  }
+}
+
+# A worker that ended by itself will not do what is waited for.
+proc workers_alive {} {
+  global S
+  foreach pid $S(pids) {
+    if {[cq_waitpid $pid 0] ne ""} {
+      set S(pids) [lsearch -all -inline -not -exact $S(pids) $pid]
+      error "a worker has ended: [output $pid]"
+    }
+  }
+}
+
+proc output {pid} {
+  set fd [open $::S(out,$pid)]
+  set text [read $fd]
+  close $fd
+  return [string trim $text]
+}
+
+# Start a worker process; returns its pid.
+proc start_worker {lane lease batch} {
+  global S
+  set out worker[incr S(n)].out
+  set pid [cq_spawn $out {*}$S(program) worker [pwd]/test.db $lane $lease \
+    $batch]
+  set S(out,$pid) $out
+  lappend S(pids) $pid
+  return $pid
+}
+
+# End a worker by SIGTERM; returns how it ended and what it printed last.
+proc end_worker {pid} {
+  global S
+  cq_kill $pid TERM
+  return [await_end $pid]
+}
+
+proc await_end {pid} {
+  global S
+  set status [cq_waitpid $pid [expr {$S(limit)*1000}]]
+  if {$status eq ""} {
+    cq_kill $pid KILL
+    cq_waitpid $pid 10000
+    set status {still running}
+  }
+  set S(pids) [lsearch -all -inline -not -exact $S(pids) $pid]
+  return [list $status [lindex [split [output $pid] \n] end]]
+}
+
+proc kill_workers {} {
+  global S
+  foreach pid $S(pids) {
+    catch {cq_kill $pid KILL}
+    catch {cq_waitpid $pid 10000}
+  }
+  set S(pids) {}
+}
+
+# A test of the story.  Its workers do not outlive it.
+proc step {name script expected} {
+  uplevel 1 [list do_test $::S(language)-$name $script $expected]
+  kill_workers
+}
+
+#--------------------------------------------------------------------------
+# The story
+
+proc story {language program} {
+  global S
+  array set S [list language $language program $program pids {} n 0]
+  file delete {*}[glob -nocomplain *.begun *.go *.lost *.out]
+  story_calls
+  init_db
+  db eval {PRAGMA journal_mode=wal; CREATE TABLE done(job_id)}
+  db timeout 30000
+  story_drain
+  story_outcomes
+  story_sigterm
+  story_lost
+  story_wakes
+  step integrity {db one {PRAGMA integrity_check}} ok
+  close_db
+}
+
+proc story_calls {} {
+  global S
+  reset_db
+  set version [db one {SELECT claimq_version()}]
+  close_db
+  delete_db
+  step calls {
+    exec {*}$S(program) calls [pwd]/test.db
+  } "version $version\njournal wal\nstale claim_lost\nother none"
+  open_db
+  step rollback {
+    execsql {
+      SELECT group_concat(id) FROM orders;
+      SELECT group_concat(payload) FROM claimq_job WHERE lane_id='orders';
+    }
+  } {2 y}
+}
+
+# Two workers, 200 jobs, each done once.  Two more jobs hold the workers until
+# both are there.
+proc story_drain {} {
+  for {set i 0} {$i < 200} {incr i} {
+    db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('drain','count')}
+  }
+  step drain {
+    db eval {
+      SELECT claimq_submit('drain', 'hold d1', 'priority', 1),
+             claimq_submit('drain', 'hold d2', 'priority', 1)
+    }
+    set a [start_worker drain 30000 1]
+    set b [start_worker drain 30000 1]
+    foreach name {d1 d2} {until_file $name.begun}
+    foreach name {d1 d2} {close [open $name.go w]}
+    until_sql {SELECT count(*)=202 FROM claimq_job
+                WHERE lane_id='drain' AND state='completed'}
+    lassign [concat [end_worker $a] [end_worker $b]] \
+      statusA lineA statusB lineB
+    list $statusA $statusB \
+      [expr {[lindex $lineA 1]+[lindex $lineB 1]}] \
+      {*}[db eval {SELECT count(*), count(DISTINCT job_id) FROM done}] \
+      {*}[db eval {SELECT DISTINCT attempt_index, result FROM claimq_job
+                    WHERE lane_id='drain' AND payload='count'}]
+  } {{exit 0} {exit 0} 202 200 200 0 {did count}}
+}
+
+# What the handler does decides.
+proc story_outcomes {} {
+  step outcomes {
+    db eval {
+      SELECT claimq_submit('o','fail','backoff_ms',1),
+             claimq_submit('o','later'), claimq_submit('o','reject')
+    }
+    set pid [start_worker o 30000 1]
+    until_sql {SELECT count(*)=3 FROM claimq_job
+                WHERE lane_id='o' AND state IN ('completed','failed')}
+    list {*}[db eval {
+      SELECT payload, state, attempt_index, coalesce(last_error, '')
+        FROM claimq_job WHERE lane_id='o' ORDER BY job_id
+    }] {*}[db eval {SELECT reason FROM claimq_letter WHERE scope='o'}] \
+      [lindex [end_worker $pid] 0]
+  } [string cat "/^fail completed 1 {?.*no luck.*}? later completed 1 " \
+    {.*later.* reject failed 0 .*poison.* .*poison.* {exit 0}$/}]
+}
+
+# SIGTERM while one of five jobs is at hand: that one is finished, four are
+# given back at once, and nothing counts as an attempt.
+proc story_sigterm {} {
+  step sigterm {
+    for {set i 1} {$i <= 5} {incr i} {
+      db eval {SELECT claimq_submit('t', 'hold t' || $i)}
+    }
+    set pid [start_worker t 60000 5]
+    until_file t1.begun
+    set held [db one {SELECT count(*) FROM claimq_job WHERE state='active'}]
+    cq_kill $pid TERM
+    until_sql {SELECT count(*)=4 FROM claimq_job
+                WHERE lane_id='t' AND state='ready'}
+    close [open t1.go w]
+    set end [await_end $pid]
+    list $held $end [db eval {
+      SELECT state, attempt_index, count(*) FROM claimq_job WHERE lane_id='t'
+       GROUP BY 1, 2
+    }] [llength [glob t*.begun]]
+  } {5 {{exit 0} {begun 1}} {completed 0 1 ready 0 4} 1}
+}
+
+# A job that takes longer than its lease is renewed.  One that is taken away is
+# reported as lost, is not settled, and the worker goes on.
+proc story_lost {} {
+  step renew {
+    db eval {SELECT claimq_submit('r', 'hold r1')}
+    set pid [start_worker r 600 1]
+    until_file r1.begun
+    set first [db one {SELECT expires_at_ms FROM claimq_job WHERE lane_id='r'}]
+    until_sql {SELECT expires_at_ms > $first+600 FROM claimq_job
+                WHERE lane_id='r'}
+    close [open r1.go w]
+    until_sql {SELECT state='completed' FROM claimq_job WHERE lane_id='r'}
+    list [end_worker $pid] \
+      [db one {SELECT attempt_index FROM claimq_job WHERE lane_id='r'}]
+  } {{{exit 0} {begun 1}} 0}
+  step lost {
+    set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
+    db eval {SELECT claimq_submit('l', 'count')}
+    set pid [start_worker l 600 1]
+    until_file l1.begun
+    set revoked [db eval {SELECT claimq_revoke($id); SELECT payload
+      FROM claimq_lane('l', 'operator', 60000) WHERE max_jobs=1}]
+    until_file l1.lost
+    until_sql {SELECT count(*)=1 FROM claimq_job
+                WHERE lane_id='l' AND state='completed'}
+    list $revoked [lindex [end_worker $pid] 0] [db eval {
+      SELECT payload, state, owner_id FROM claimq_job WHERE job_id=$id
+    }]
+  } {{revoked {lost l1}} {exit 0} {{lost l1} active operator}}
+}
+
+# A worker that has found nothing more takes what is put later.
+proc story_wakes {} {
+  step wakes {
+    db eval {SELECT claimq_submit('w', 'count')}
+    set pid [start_worker w 30000 1]
+    until_sql {SELECT count(*)=1 FROM claimq_job
+                WHERE lane_id='w' AND state='completed'}
+    db eval {SELECT claimq_submit('w', 'count')}
+    until_sql {SELECT count(*)=2 FROM claimq_job
+                WHERE lane_id='w' AND state='completed'}
+    end_worker $pid
+  } {{exit 0} {begun 2}}
+}

@@ -1,0 +1,133 @@
+import claimq.Claimq;
+import claimq.Job;
+import claimq.Worker;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Connection;
+import java.sql.ResultSet;
+import java.sql.SQLException;
+import java.sql.Statement;
+import java.time.Duration;
+import java.util.function.BooleanSupplier;
+
+/**
+ * The story of tcl/story.tcl, told with the jar.
+ *
+ * <pre>
+ * java Story calls DATABASE
+ * java Story worker DATABASE LANE LEASE_MS BATCH
+ * </pre>
+ */
+public final class Story {
+  static void calls(Connection db) throws Exception {
+    System.out.println("version " + Claimq.call(db,
+        "SELECT claimq_version()"));
+    System.out.println("journal " + Claimq.call(db, "PRAGMA journal_mode"));
+
+    // A stale worker is refused, and recognised.
+    String claim = "SELECT claim_id, lease_token"
+        + " FROM claimq_lane('stale', '%s', 1000) WHERE now_ms=%d";
+    Claimq.call(db, "SELECT claimq_submit('stale', 'x', 'now_ms', 1000)");
+    String id;
+    String token;
+    try (Statement statement = db.createStatement();
+        ResultSet rows = statement.executeQuery(
+            String.format(claim, "a", 1000))) {
+      rows.next();
+      id = rows.getString(1);
+      token = rows.getString(2);
+    }
+    Claimq.call(db, String.format(claim, "b", 2000));
+    try {
+      Claimq.call(db, "SELECT claimq_complete(?, ?)", id, token);
+    } catch (SQLException error) {
+      System.out.println("stale " + Claimq.code(error));
+    }
+    try {
+      Claimq.call(db, "SELECT nonsense()");
+    } catch (SQLException error) {
+      System.out.println("other "
+          + (Claimq.code(error) == null ? "none" : "?"));
+    }
+
+    // An order and its job, in one transaction.
+    Statement statement = db.createStatement();
+    statement.execute("CREATE TABLE orders(id)");
+    for (int id2 = 1; id2 <= 2; id2++) {
+      int number = id2;
+      try {
+        Claimq.transaction(db, () -> {
+          Claimq.call(db, "SELECT claimq_submit('orders', ?)",
+              number == 1 ? "x" : "y");
+          statement.execute("INSERT INTO orders VALUES (" + number + ")");
+          if (number == 1) {
+            throw new ArithmeticException("something else goes wrong");
+          }
+          return null;
+        });
+      } catch (ArithmeticException expected) {
+        // The first order is rolled back.
+      }
+    }
+  }
+
+  static void write(String name) throws Exception {
+    Path aside = Path.of(name + ".tmp");
+    Files.writeString(aside, "");
+    Files.move(aside, Path.of(name));
+  }
+
+  static void waitUntil(BooleanSupplier done) throws Exception {
+    while (!done.getAsBoolean()) {
+      Thread.sleep(10);
+    }
+  }
+
+  static Object handle(Connection db, Job job) throws Exception {
+    String[] words = job.text().split(" ");
+    switch (words[0]) {
+      case "count":
+        try (Statement statement = db.createStatement()) {
+          statement.execute("INSERT INTO done VALUES (" + job.id + ")");
+        }
+        break;
+      case "fail":
+        if (job.attempt == 0) {
+          throw new IllegalStateException("no luck");
+        }
+        break;
+      case "later":
+        if (job.attempt == 0) {
+          throw new Worker.Retry("later", Duration.ofMillis(1));
+        }
+        break;
+      case "reject":
+        throw new Worker.Reject("poison");
+      case "hold":
+        write(words[1] + ".begun");
+        waitUntil(() -> Files.exists(Path.of(words[1] + ".go")));
+        break;
+      case "lost":
+        write(words[1] + ".begun");
+        waitUntil(job::isLost);
+        write(words[1] + ".lost");
+        break;
+      default:
+        break;
+    }
+    return "did " + job.text();
+  }
+
+  public static void main(String[] args) throws Exception {
+    try (Connection db = Claimq.connect(args[1])) {
+      if (args[0].equals("calls")) {
+        calls(db);
+        return;
+      }
+      long begun = new Worker(args[1], args[2], job -> handle(db, job))
+          .lease(Duration.ofMillis(Long.parseLong(args[3])))
+          .batch(Integer.parseInt(args[4])).run();
+      System.out.println("begun " + begun);
+    }
+  }
+}

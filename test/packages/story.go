@@ -1,0 +1,120 @@
+// The story of tcl/story.tcl, told with the Go module.
+//
+//	story calls DATABASE
+//	story worker DATABASE LANE LEASE_MS BATCH
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"example.com/claimq"
+)
+
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func text(db *sql.DB, query string) (answer string) {
+	must(db.QueryRow(query).Scan(&answer))
+	return
+}
+
+func calls(db *sql.DB) {
+	fmt.Println("version", text(db, "SELECT claimq_version()"))
+	fmt.Println("journal", text(db, "PRAGMA journal_mode"))
+
+	// A stale worker is refused, and recognised.
+	const claim = `SELECT claim_id, lease_token
+		FROM claimq_lane('stale', ?, 1000) WHERE now_ms=?`
+	var id, token, other string
+	_, err := db.Exec("SELECT claimq_submit('stale', 'x', 'now_ms', 1000)")
+	must(err)
+	must(db.QueryRow(claim, "a", 1000).Scan(&id, &token))
+	must(db.QueryRow(claim, "b", 2000).Scan(&other, &other))
+	_, err = db.Exec("SELECT claimq_complete(?, ?)", id, token)
+	fmt.Println("stale", claimq.Code(err))
+	_, err = db.Exec("SELECT nonsense()")
+	if err != nil && claimq.Code(err) == "" {
+		fmt.Println("other none")
+	}
+
+	// An order and its job, in one transaction.
+	_, err = db.Exec("CREATE TABLE orders(id)")
+	must(err)
+	order := func(id int, payload string) *sql.Tx {
+		tx, err := db.Begin()
+		must(err)
+		_, err = tx.Exec("SELECT claimq_submit('orders', ?)", payload)
+		must(err)
+		_, err = tx.Exec("INSERT INTO orders VALUES (?)", id)
+		must(err)
+		return tx
+	}
+	must(order(1, "x").Rollback())
+	must(order(2, "y").Commit())
+}
+
+func waitFor(name string) {
+	for {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func write(name string) {
+	must(os.WriteFile(name+".tmp", nil, 0o644))
+	must(os.Rename(name+".tmp", name))
+}
+
+func main() {
+	db, err := claimq.Open(os.Args[2])
+	must(err)
+	defer db.Close()
+	if os.Args[1] == "calls" {
+		calls(db)
+		return
+	}
+	lease, _ := strconv.Atoi(os.Args[4])
+	batch, _ := strconv.Atoi(os.Args[5])
+	worker := claimq.Worker{Path: os.Args[2], Lane: os.Args[3], Batch: batch,
+		Lease: time.Duration(lease) * time.Millisecond}
+	worker.Handler = func(ctx context.Context, job *claimq.Job) (any, error) {
+		word, name, _ := strings.Cut(job.Text(), " ")
+		switch {
+		case word == "count":
+			_, err := db.Exec("INSERT INTO done VALUES (?)", job.ID)
+			must(err)
+		case word == "fail" && job.Attempt == 0:
+			return nil, errors.New("no luck")
+		case word == "later" && job.Attempt == 0:
+			return nil, claimq.Retry("later", time.Millisecond)
+		case word == "reject":
+			return nil, claimq.Reject("poison")
+		case word == "hold":
+			write(name + ".begun")
+			waitFor(name + ".go")
+		case word == "lost":
+			write(name + ".begun")
+			<-ctx.Done()
+			if context.Cause(ctx) == claimq.ErrLost {
+				write(name + ".lost")
+			}
+		}
+		return "did " + job.Text(), nil
+	}
+	begun, err := worker.Run(context.Background())
+	must(err)
+	fmt.Println("begun", begun)
+}

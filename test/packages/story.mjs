@@ -1,0 +1,86 @@
+// The story of tcl/story.tcl, told with the installed npm package.
+//
+//     node story.mjs calls DATABASE
+//     node story.mjs worker DATABASE LANE LEASE_MS BATCH
+//
+// CLAIMQ_DRIVER chooses the module: better-sqlite3, node:sqlite, bun:sqlite.
+import fs from 'node:fs';
+import {setTimeout as sleep} from 'node:timers/promises';
+import process from 'node:process';
+import * as claimq from 'claimq';
+
+const [what, file, lane, leaseMs, batch] = process.argv.slice(2);
+const driver = process.env.CLAIMQ_DRIVER;
+const db = claimq.open(file, {driver, timeoutMs: 30000});
+const all = (sql, ...values) => db.prepare(sql).all(...values);
+
+function calls() {
+  console.log('version', all('SELECT claimq_version() AS v')[0].v);
+  console.log('journal', all('PRAGMA journal_mode')[0].journal_mode);
+
+  // A stale worker is refused, and recognised.
+  const claim = "SELECT * FROM claimq_lane('stale', ?, 1000) WHERE now_ms=?";
+  all("SELECT claimq_submit('stale', 'x', 'now_ms', 1000)");
+  const [mine] = all(claim, 'a', 1000);
+  all(claim, 'b', 2000);
+  try {
+    all('SELECT claimq_complete(?, ?)', mine.claim_id, mine.lease_token);
+  } catch (error) {
+    console.log('stale', claimq.code(error));
+  }
+  try {
+    all('SELECT nonsense()');
+  } catch (error) {
+    console.log('other', claimq.code(error) ?? 'none');
+  }
+
+  // An order and its job, in one transaction.
+  db.exec('CREATE TABLE orders(id)');
+  const order = (id, payload, fail) => claimq.transaction(db, () => {
+    all("SELECT claimq_submit('orders', ?)", payload);
+    db.exec(`INSERT INTO orders VALUES (${id})`);
+    if (fail) throw new RangeError('something else goes wrong');
+  });
+  try {
+    order(1, 'x', true);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  order(2, 'y', false);
+  db.close();
+}
+
+function write(name) {
+  fs.writeFileSync(`${name}.tmp`, '');
+  fs.renameSync(`${name}.tmp`, name);
+}
+
+async function handle(job) {
+  const [word, name] = job.payload.split(' ');
+  if (word === 'count') {
+    db.prepare('INSERT INTO done VALUES (?)').run(job.id);
+  } else if (word === 'fail' && job.attempt === 0) {
+    throw new Error('no luck');
+  } else if (word === 'later' && job.attempt === 0) {
+    throw new claimq.Retry('later', 1);
+  } else if (word === 'reject') {
+    throw new claimq.Reject('poison');
+  } else if (word === 'hold') {
+    write(`${name}.begun`);
+    while (!fs.existsSync(`${name}.go`)) await sleep(10);
+  } else if (word === 'lost') {
+    write(`${name}.begun`);
+    while (!job.lost.aborted) await sleep(10);
+    write(`${name}.lost`);
+  }
+  return `did ${job.payload}`;
+}
+
+if (what === 'calls') {
+  calls();
+} else {
+  const begun = await new claimq.Worker(file, lane, handle,
+    {leaseMs: Number(leaseMs), batch: Number(batch), driver}).run();
+  console.log('begun', begun);
+  db.close();
+}

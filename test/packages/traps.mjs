@@ -1,0 +1,129 @@
+// The traps of ext/node/README.md, and the way around each of them.
+//
+//     node traps.mjs NAME DATABASE
+//
+// Prints what happens, a line for the natural way and a line for the recipe.
+import process from 'node:process';
+import {createRequire} from 'node:module';
+import * as claimq from 'claimq';
+
+const [name, file] = process.argv.slice(2);
+const driver = process.env.CLAIMQ_DRIVER;
+const CLAIM = `SELECT claim_id, lease_token
+  FROM claimq_lane('l', 'w', 30000, 3)`;
+const DONE = 'SELECT claimq_complete(?, ?) AS n';
+
+function fresh(jobs) {
+  const db = claimq.open(file, {driver});
+  db.exec('CREATE TABLE orders(id)');
+  for (let i = 0; i < jobs; i++) {
+    db.prepare("SELECT claimq_submit('l', 'x')").all();
+  }
+  return db;
+}
+
+const held = db => db.prepare(
+  "SELECT count(*) AS n FROM claimq_job WHERE state='active'").all()[0].n;
+
+const traps = {
+  // Completing inside the loop over the rows of the claim.
+  rows() {
+    const db = fresh(6);
+    const other = claimq.open(file, {driver});
+    const done = db.prepare(DONE);
+    const rows = db.prepare(CLAIM).iterate();
+    try {
+      for (const row of rows) {
+        other.exec('INSERT INTO orders VALUES (1)');
+        done.all(row.claim_id, row.lease_token);
+      }
+      console.log('iterate: fine');
+    } catch (error) {
+      console.log('iterate:', error.message.includes('locked') ? 'locked'
+        : error.message.includes('busy') ? 'busy' : error.message);
+      rows.return?.();
+    }
+    let n = 0;
+    for (const row of db.prepare(CLAIM).all()) {
+      other.exec('INSERT INTO orders VALUES (1)');
+      n += done.all(row.claim_id, row.lease_token)[0].n;
+    }
+    console.log('all:', n);
+  },
+
+  // run() claims, and throws the rows away.
+  run() {
+    const db = fresh(3);
+    db.prepare(CLAIM).run();
+    console.log('run:', held(db));
+  },
+
+  // Waiting in the thread of the event loop stops it.
+  async wait() {
+    const db = fresh(0);
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 1);
+    db.prepare("SELECT claimq_wait(100, 'lane', 'l')").all();
+    console.log('ticks:', ticks);
+    clearInterval(timer);
+  },
+
+  // node:sqlite wants to be told when it is opened.
+  async allow() {
+    const {DatabaseSync} = await import('node:sqlite');
+    try {
+      claimq.load(new DatabaseSync(file));
+    } catch (error) {
+      console.log('load:', error.message);
+    }
+  },
+
+  // columnTypes runs a claim to find out.
+  columnTypes() {
+    const db = fresh(6);
+    const statement = db.prepare(CLAIM);
+    statement.all();
+    const before = held(db);
+    void statement.columnTypes;
+    console.log('columnTypes:', held(db) - before);
+  },
+
+  // get() of the npm package sqlite3 leaves a prepared statement open.  (It
+  // brings a SQLite of its own, so nothing else may load claimq here.)
+  async sqlite3() {
+    const sqlite3 = createRequire(import.meta.url)('sqlite3');
+    const call = (object, method, ...args) => new Promise((resolve, reject) => {
+      object[method](...args, (error, value) =>
+        error ? reject(error) : resolve(value));
+    });
+    const db = new sqlite3.Database(file);
+    const other = new sqlite3.Database(file);
+    await call(db, 'loadExtension', claimq.getLoadablePath());
+    await call(db, 'all', 'PRAGMA journal_mode=wal');
+    await call(db, 'all', 'SELECT claimq_init()');
+    await call(db, 'exec', `CREATE TABLE orders(id);
+      SELECT claimq_submit('l', 'x'), claimq_submit('l', 'y')`);
+    const one = CLAIM.replace(', 3)', ', 1)');
+    const statement = db.prepare(one);
+    let row = await call(statement, 'get');
+    await call(other, 'exec', 'INSERT INTO orders VALUES (1)');
+    try {
+      await call(db, 'all', DONE, row.claim_id, row.lease_token);
+      console.log('get: fine');
+    } catch (error) {
+      console.log('get:', error.code);
+    }
+    await call(statement, 'finalize').catch(() => {});
+    [row] = await call(db, 'all', one);
+    await call(other, 'exec', 'INSERT INTO orders VALUES (1)');
+    const [{n}] = await call(db, 'all', DONE, row.claim_id, row.lease_token);
+    console.log('all:', n);
+    try {
+      await call(db, 'all', "SELECT claimq_complete('qjc:1:9', '')");
+    } catch (error) {
+      console.log('code:', claimq.code(error));
+    }
+  },
+};
+
+await traps[name]();

@@ -1,0 +1,75 @@
+<?php
+// The traps of ext/php/README.md, and the way around each of them.
+//
+//     php traps.php CLAIMQ.PHP NAME DATABASE
+//
+// Prints what happens, a line for the natural way and a line for the recipe.
+declare(strict_types=1);
+[, $package, $name, $path] = $argv;
+require $package;
+
+const CLAIM = "SELECT claim_id, lease_token
+    FROM claimq_lane('l', 'w', 30000, 3)";
+
+function fresh(string $path, int $jobs): SQLite3
+{
+    $db = Claimq::open($path);
+    $db->exec('CREATE TABLE orders(id)');
+    for ($i = 0; $i < $jobs; $i++) {
+        Claimq::value($db, "SELECT claimq_submit('l', 'x')");
+    }
+    return $db;
+}
+
+function jobs(SQLite3 $db, string $state): int
+{
+    return $db->querySingle(
+        "SELECT count(*) FROM claimq_job WHERE state='$state'");
+}
+
+$traps = [
+    // query() runs a statement twice.
+    'submit' => function () use ($path) {
+        $db = fresh($path, 0);
+        $db->query("SELECT claimq_submit('l', 'x')")->fetchArray();
+        echo 'query: ', jobs($db, 'ready'), "\n";
+        Claimq::value($db, "SELECT claimq_submit('l', ?)", 'x');
+        echo 'value: ', jobs($db, 'ready'), "\n";
+        $statement = $db->prepare("SELECT claimq_submit('l', ?)");
+        $statement->bindValue(1, 'x');
+        $statement->execute()->fetchArray();
+        echo 'execute: ', jobs($db, 'ready'), "\n";
+    },
+    'claim' => function () use ($path) {
+        $db = fresh($path, 3);
+        $n = 0;
+        $result = $db->query(CLAIM);
+        while ($result->fetchArray()) {
+            $n++;
+        }
+        $result->finalize();
+        echo "query: $n of ", jobs($db, 'active'), "\n";
+        for ($i = 0; $i < 3; $i++) {
+            Claimq::value($db, "SELECT claimq_submit('l', 'x')");
+        }
+        $rows = Claimq::rows($db, CLAIM);
+        echo 'rows: ', count($rows), ' of ', jobs($db, 'active'), "\n";
+    },
+    // Values come through as they are.
+    'quote' => function () use ($path) {
+        $db = fresh($path, 0);
+        foreach (["it's ?", "a\0b", 42, 1.5, null, "x'; --"] as $value) {
+            Claimq::value($db, "SELECT claimq_submit('l', ?)", $value);
+        }
+        echo $db->querySingle("SELECT group_concat(quote(payload), ' ') FROM
+            (SELECT payload FROM claimq_job ORDER BY job_id)"), "\n";
+    },
+    'load' => function () use ($path) {
+        try {
+            Claimq::open($path);
+        } catch (RuntimeException $error) {
+            echo substr($error->getMessage(), 0, 45), "\n";
+        }
+    },
+];
+$traps[$name]();

@@ -1,0 +1,220 @@
+"""The traps of ext/python/README.md, and the way around each of them.
+
+    python3 traps.py NAME DATABASE
+
+Prints what happens, a line for the natural way and a line for the recipe.
+"""
+import asyncio
+import sqlite3
+import sys
+
+import claimq
+
+
+def counts(db):
+    """Orders and jobs, as others see them."""
+    return db.execute("SELECT (SELECT count(*) FROM orders),"
+                      " (SELECT count(*) FROM claimq_job)").fetchone()
+
+
+def fresh(path):
+    db = claimq.connect(path)
+    db.execute("CREATE TABLE IF NOT EXISTS orders(id)")
+    db.execute("DELETE FROM orders")
+    db.execute("DELETE FROM claimq_job")
+    return db
+
+
+def rows(path):
+    """Completing inside the loop over the rows of the claim."""
+    db = fresh(path)
+    other = claimq.connect(path)
+    claim = "SELECT claim_id, lease_token FROM claimq_lane('l', 'w', 30000, 3)"
+    done = "SELECT claimq_complete(?, ?)"
+    for _ in range(6):
+        db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    try:
+        for row in db.execute(claim):
+            other.execute("INSERT INTO orders VALUES (1)")
+            db.execute(done, row).fetchall()
+        print("loop: fine")
+    except sqlite3.OperationalError as error:
+        print("loop:", error)
+    n = 0
+    for row in db.execute(claim).fetchall():
+        other.execute("INSERT INTO orders VALUES (1)")
+        n += db.execute(done, row).fetchone()[0]
+    print("fetchall:", n)
+
+
+def isolation(path):
+    """`with db:` on a connection as sqlite3.connect() gives it."""
+    check = fresh(path)
+    db = sqlite3.connect(path)
+    claimq.load(db)
+    for level in "", "IMMEDIATE":
+        db.isolation_level = level
+        try:
+            with db:
+                db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+                db.execute("INSERT INTO orders VALUES (1)")
+                raise KeyError
+        except KeyError:
+            print("with db:", *counts(check))
+    try:
+        with claimq.transaction(db):
+            db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+            db.execute("INSERT INTO orders VALUES (1)")
+            raise KeyError
+    except KeyError:
+        print("transaction:", *counts(check))
+
+
+def autocommit(path):
+    """autocommit=False, new in Python 3.12."""
+    check = fresh(path)
+    check.execute("BEGIN IMMEDIATE")
+    db = sqlite3.connect(path, autocommit=False, timeout=0)
+    claimq.load(db)
+    print("autocommit:", db.autocommit)
+    db.execute("SELECT claimq_version()").fetchall()
+    check.execute("COMMIT")
+    db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    db.rollback()
+    print("rollback:", *counts(check))
+
+
+def apsw(path):
+    """A SQLite of its own: no connection of sqlite3 may have claimq, too."""
+    import apsw as module
+    db = module.Connection(path)
+    claimq.load(db)
+    db.execute("SELECT claimq_init()").fetchall()
+    db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    rows = db.execute("SELECT claim_id, lease_token"
+                      " FROM claimq_lane('l', 'w')").fetchall()
+    print("complete:", *db.execute("SELECT claimq_complete(?, ?)",
+                                   rows[0]).fetchone())
+    try:
+        db.execute("SELECT claimq_complete('qjc:1:9', '')").fetchall()
+    except module.Error as error:
+        print("code:", claimq.code(error))
+
+
+def sqlalchemy(path):
+    from sqlalchemy import create_engine, event, text
+    check = fresh(path)
+
+    def attempt(engine):
+        try:
+            with engine.begin() as db:
+                db.execute(text("SELECT claimq_submit('l', 'x')")).fetchall()
+                db.execute(text("INSERT INTO orders VALUES (1)"))
+                raise KeyError
+        except KeyError:
+            pass
+
+    natural = create_engine("sqlite:///" + path)
+    event.listen(natural, "connect", lambda db, _: claimq.load(db))
+    attempt(natural)
+    print("begin:", *counts(check))
+
+    check = fresh(path)
+    engine = create_engine("sqlite:///" + path)
+
+    @event.listens_for(engine, "connect")
+    def connected(db, _):
+        claimq.load(db)
+        db.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begun(db):
+        db.exec_driver_sql("BEGIN IMMEDIATE")
+
+    attempt(engine)
+    print("recipe:", *counts(check))
+    try:
+        with engine.begin() as db:
+            db.execute(text("SELECT claimq_complete('qjc:1:9', '')"))
+    except Exception as error:
+        print("code:", claimq.code(error))
+
+
+def django(path):
+    import threading
+    from django.conf import settings
+    fresh(path)
+    settings.configure(DATABASES={"default": {
+        "ENGINE": "django.db.backends.sqlite3", "NAME": path,
+        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 30,
+                    "init_command": "PRAGMA journal_mode=wal"}}})
+    import django as module
+    from django.db import connection, transaction
+    from django.db.backends.signals import connection_created
+    connection_created.connect(
+        lambda connection, **_: claimq.load(connection.connection),
+        weak=False)
+    module.setup()
+
+    def request(keep):
+        try:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SELECT claimq_submit('l', 'x')")
+                cursor.fetchall()
+                cursor.execute("INSERT INTO orders VALUES (1)")
+                if not keep:
+                    raise KeyError
+        except KeyError:
+            pass
+        finally:
+            connection.close()
+
+    def requests():
+        for i in range(25):
+            request(i % 5 > 0)
+
+    threads = [threading.Thread(target=requests) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("atomic:", *counts(claimq.connect(path)))
+
+
+def aiosqlite(path):
+    import aiosqlite as module
+
+    async def main():
+        check = fresh(path)
+        async with module.connect(path, isolation_level=None) as db:
+            await db.enable_load_extension(True)
+            await db.load_extension(claimq.loadable_path())
+            await db.execute_fetchall("SELECT claimq_init()")
+            try:
+                await db.execute("BEGIN IMMEDIATE")
+                await db.execute_fetchall("SELECT claimq_submit('l', 'x')")
+                await db.execute("INSERT INTO orders VALUES (1)")
+                raise KeyError
+            except KeyError:
+                await db.rollback()
+            print("rollback:", *counts(check))
+            await db.execute_fetchall("SELECT claimq_submit('l', 'x')")
+            rows = await db.execute_fetchall(
+                "SELECT claim_id, lease_token FROM claimq_lane('l', 'w')")
+            done = await db.execute_fetchall("SELECT claimq_complete(?, ?)",
+                                             rows[0])
+            print("complete:", *done[0])
+
+    asyncio.run(main())
+
+
+def cannot_load(path):
+    """A Python whose sqlite3 loads no extensions."""
+    try:
+        claimq.connect(path)
+        print("loaded")
+    except RuntimeError as error:
+        print(" ".join(str(error).split())[:65])
+
+
+globals()[sys.argv[1]](sys.argv[2])

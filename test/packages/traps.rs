@@ -1,0 +1,75 @@
+//! The traps of ext/rust/README.md, and the way around each of them.
+//!
+//!     traps NAME DATABASE
+//!
+//! Prints what happens, a line for the natural way and a line for the recipe.
+use rusqlite::{Connection, Result};
+use std::env;
+
+const CLAIM: &str = "SELECT claim_id, lease_token
+                       FROM claimq_lane('l', 'w', 30000, 3)";
+const DONE: &str = "SELECT claimq_complete(?, ?)";
+const SUBMIT: &str = "SELECT claimq_submit('l', 'x')";
+
+fn count(db: &Connection, state: &str) -> Result<i64> {
+    db.query_row(
+        "SELECT count(*) FROM claimq_job WHERE state=?",
+        [state],
+        |row| row.get(0),
+    )
+}
+
+fn fresh(path: &str, jobs: i32) -> Result<Connection> {
+    let db = claimq::open(path)?;
+    db.execute("CREATE TABLE orders(id)", [])?;
+    for _ in 0..jobs {
+        db.query_row(SUBMIT, [], |_| Ok(()))?;
+    }
+    Ok(db)
+}
+
+/// Completing inside the loop over the rows of the claim.
+fn rows(path: &str) -> Result<()> {
+    let db = fresh(path, 6)?;
+    let other = claimq::open(path)?;
+    let done = |claim: (String, String)| {
+        other.execute("INSERT INTO orders VALUES (1)", [])?;
+        db.query_row(DONE, claim, |row| row.get::<_, i64>(0))
+    };
+    let mut statement = db.prepare(CLAIM)?;
+    let mut open = statement.query([])?;
+    while let Some(row) = open.next()? {
+        if let Err(error) = done((row.get(0)?, row.get(1)?)) {
+            println!("loop: {error}");
+            break;
+        }
+    }
+    drop(open);
+    let all: Result<Vec<(String, String)>> = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect();
+    let mut n = 0;
+    for claim in all? {
+        n += done(claim)?;
+    }
+    println!("collect: {n}");
+    Ok(())
+}
+
+/// execute() of a SELECT does it, and returns an error.
+fn execute(path: &str) -> Result<()> {
+    let db = fresh(path, 0)?;
+    println!("execute: {:?}", db.execute(SUBMIT, []).unwrap_err());
+    println!("jobs: {}", count(&db, "ready")?);
+    println!("claim: {:?}", db.execute(CLAIM, []).unwrap_err());
+    println!("held: {}", count(&db, "active")?);
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = env::args().collect();
+    match args[1].as_str() {
+        "rows" => rows(&args[2]),
+        _ => execute(&args[2]),
+    }
+}
