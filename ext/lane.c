@@ -264,7 +264,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
       .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt,
-      .xRows = claimqLaneRows },
+      .xRows = claimqLaneRows, .xWhy = claimqLaneWhy },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
       .zCols = "outcome:t " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),

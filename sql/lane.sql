@@ -498,6 +498,9 @@ FROM (SELECT job_id, CASE
       OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
         AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
     THEN 'cap_id is not of required_capabilities'
+    WHEN NOT claimq_sound(lane_id, source_key, last_error,
+        required_capabilities, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
 
@@ -506,3 +509,14 @@ SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
   'its job is not there' AS problem
 FROM {{S}}.claimq_past AS a
 WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)
+
+--------------------------------------------------------------------------
+-- claimq_why: the jobs of a lane that have not ended.
+
+-- name: LANE_WHY
+SELECT job_id, partition_key, cap_id, required_capabilities,
+  {{LANE_FROM}} AS available_at_ms, state='active' AS active,
+  reclaim='auto' AS auto, ifnull(expires_at_ms, 0) AS expires_at_ms,
+  reclaim_count, max_reclaims
+FROM {{S}}.claimq_job NOT INDEXED
+WHERE lane_id=:lane AND terminal_at_ms IS NULL ORDER BY job_id

@@ -394,6 +394,9 @@ FROM (SELECT enqueue_seq, CASE
     WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
       AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
     THEN 'claim_id is not that of the row'
+    WHEN NOT claimq_sound(session_id, batch_id, source_key, last_error,
+        merge_key, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
 WHERE problem IS NOT NULL
 
@@ -413,3 +416,17 @@ FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED
   WHERE claim_id IS NOT NULL GROUP BY claim_id)
 WHERE problem IS NOT NULL
+
+--------------------------------------------------------------------------
+-- claimq_why: the rows of a session in order; of each session.
+
+-- name: SESSION_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=:session ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch NOT INDEXED ORDER BY session_id, enqueue_seq
