@@ -380,6 +380,9 @@ FROM (SELECT enqueue_seq, CASE
     THEN 'bad delivery_policy'
     WHEN ifnull(slot_policy,'') NOT IN ('exclusive','join')
     THEN 'bad slot_policy'
+    WHEN claim_serial IS NOT NULL
+      AND (claim_serial NOT IN (0,1) OR typeof(claim_serial)<>'integer')
+    THEN 'bad claim_serial'
     {{CHECK_TEXT merge_key}}
     WHEN merge_key NOT IN ('never','payload_default')
       AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
