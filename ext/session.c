@@ -1132,7 +1132,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
   };
   static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
   static const int aCheck[] = {
-    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS,
+    CQ_SQL_SESSION_CHECK_KNOWN
   };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
