@@ -49,6 +49,7 @@ typedef struct CqIds CqIds;               /* A list of integer keys */
 typedef struct CqStmt CqStmt;             /* A statement taken from the cache */
 typedef struct CqTask CqTask;             /* Load and apply of an operation */
 typedef struct CqLease CqLease;           /* A lease about to be given */
+typedef struct CqWhy CqWhy;               /* Reasons being added up */
 typedef struct CqClaim CqClaim;           /* One call of a claim table */
 typedef struct CqVerb CqVerb;             /* One call of one of the verbs */
 typedef struct CqPut CqPut;               /* New work on its way in */
@@ -559,6 +560,9 @@ struct CqTableDef {
   ** happens: now if it would succeed now, and only then; CQ_I64_MAX: never.
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
+  /* claimq_why: add every row of the scope with the reason why the claim takes
+  ** it or not, by the same functions that xNext asks.  Reads only. */
+  void (*xWhy)(CqOp*, CqClaim*, CqWhy*);
   /* Add the rows of claim claimId, with the lease they have, to pRows:
   ** all that the claim gave if it still holds, else none. */
   void (*xRows)(CqOp*, CqClaim*, CqText claimId);
@@ -758,6 +762,20 @@ CQ_PRIV void claimqLookNamed(
   sqlite3_value *pScope
 );
 CQ_PRIV i64 claimqLookNextAt(CqOp*, CqLook*);
+/* The same for claimq_why: its rows into pRows. */
+CQ_PRIV void claimqLookWhy(CqOp*, CqLook*, CqRows *pRows);
+struct CqWhy {
+  CqRows *pRows;
+  int aiRow[CQ_WHY_UNKNOWN+1];    /* Row of each reason, counted from 1 */
+};
+/* For xWhy: one more row has this reason.  pExample (0: iKey) is its key,
+** iUntil when the reason ends (CQ_I64_MAX: nobody knows).  Returns the cell for
+** the detail if it is the first one, else 0. */
+CQ_PRIV CqCell *claimqWhyAdd(
+  CqOp*, CqWhy*, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
+);
+/* When a reason of claimqRowWhy() ends. */
+CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires);
 /* For xNextAt: would xNext take something? and the times of a *_LATER. */
 #define CQ_LOOK_COLS 32           /* More than any claim table has */
 #define CQ_LOOK_ROWS 1000         /* Rows that are read at most */

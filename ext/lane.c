@@ -264,7 +264,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
       .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt,
-      .xRows = claimqLaneRows },
+      .xRows = claimqLaneRows, .xWhy = claimqLaneWhy },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
       .zCols = "outcome:t " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),
@@ -294,6 +294,8 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
       .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+    { .eSelect = CQ_SQL_LANE_OLD_SETS,
+      .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };

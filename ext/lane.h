@@ -92,6 +92,7 @@ CQ_PRIV void claimqLaneTidy(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneDone(CqClaim*);
 CQ_PRIV i64 claimqLaneNextAt(CqOp*, CqClaim*);
+CQ_PRIV void claimqLaneWhy(CqOp*, CqClaim*, CqWhy*);
 CQ_PRIV void claimqLaneRows(CqOp*, CqClaim*, CqText claimId);
 CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq_judge() */
 /* Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and

@@ -75,6 +75,7 @@ static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const char *zType = claimqSchema[i].zType;
+    if( strcmp(zType, "insert")==0 ) continue;         /* Names its table */
     if( !bThere && claimqSchema[i].zOption[0] ) continue;
     if( bThere && (strcmp(zType, "view")==0 || strcmp(zType, "trigger")==0) ){
       continue;

@@ -56,6 +56,37 @@ static void cqStatsNext(CqOp *p, CqClaim *pC){
 }
 
 /**************************************************************************
+** claimq_why
+*/
+#define CQ_WY_DISCIPLINE 0        /* Arguments */
+#define CQ_WY_SCOPE      1
+#define CQ_WY_OPTIONS    2        /* From here on, but for now_ms */
+static const CqArgDef cqWhyArg[] = {
+  { CQ_ARG(TEXT, "discipline"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "whose claim" },
+  { CQ_ARG(ANY, "scope"), .zDoc = "session, lane, queue, label or scope" },
+  { CQ_ARG(ANY, "boundary"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "take"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "serial"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "capabilities"), .zDoc = "of a lane's claim" },
+  { CQ_ARG(ANY, "partition"), .zDoc = "of a lane's or an outbox's claim" },
+  { CQ_ARG(ANY, "kind"), .zDoc = "of a contest" },
+  { CQ_ARG(ANY, "source"), .zDoc = "of dead letters" },
+  CQ_ARG_NOW,
+};
+
+/*
+** The claim is made as claimq_wait() makes it, and asks its own discipline.
+*/
+static void cqWhyNext(CqOp *p, CqClaim *pC){
+  CqLook look;
+  claimqLookBegin(p, &look, pC->aArg[CQ_WY_DISCIPLINE].t, "");
+  claimqLookNamed(p, &look, &cqWhyArg[CQ_WY_OPTIONS], &pC->aArg[CQ_WY_OPTIONS],
+      CQ_ARRAYSIZE(cqWhyArg)-1-CQ_WY_OPTIONS, pC->aArg[CQ_WY_SCOPE].pVal);
+  claimqLookWhy(p, &look, pC->pRows);
+}
+
+/**************************************************************************
 ** claimq_check
 */
 #define CQ_CHECK_NCOL 3
@@ -137,6 +168,10 @@ CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable){
       .zDoc = "how much there is, of which kind",
       .aArg = cqStatsArg, .nArg = CQ_ARRAYSIZE(cqStatsArg),
       .xNext = cqStatsNext },
+    { .zName = "claimq_why",
+      .zCols = "reason:t n:i example:b until_at_ms:i detail:t", .zOrder = "",
+      .zDoc = "why a claim takes what it takes",
+      .aArg = cqWhyArg, .nArg = CQ_ARRAYSIZE(cqWhyArg), .xNext = cqWhyNext },
     { .zName = "claimq_check",
       .zCols = "table_name:t row_key:b problem:t", .zOrder = "",
       .zDoc = "what is wrong with the stored state", .xNext = cqCheckNext },

@@ -850,6 +850,82 @@ static i64 cqSessionNextAt(CqOp *p, CqClaim *pC){
 }
 
 /*
+** One session as xWhy sees it: what the first of its batches that cannot be
+** taken is kept by, keeps all behind it.
+*/
+typedef struct CqFront CqFront;
+struct CqFront {
+  char *zSession;                 /* 0: no batch of it was met */
+  CqText session;
+  int eFront;                     /* CQ_WHY_*: what keeps the rest */
+  int bSerial, bBusy;
+  i64 iKept;                      /* As CqSession.iKept */
+};
+
+/*
+** Begin with a session, unless it is the same as before.
+*/
+static void cqFrontEnter(CqOp *p, CqFront *pF, CqText session){
+  if( p->rc || (pF->zSession && claimqTextEq(pF->session, session)) ) return;
+  sqlite3_free(pF->zSession);
+  pF->zSession = claimqTextDup(p, session);
+  pF->session.z = pF->zSession;
+  pF->session.n = session.n;
+  pF->eFront = CQ_WHY_CLAIMABLE;
+  pF->bBusy = 0;
+  pF->iKept = CQ_I64_MAX;
+  if( pF->bSerial && p->rc==SQLITE_OK ){
+    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept);
+  }
+}
+
+/*
+** The reason of a batch that is claimable by itself.
+*/
+static int cqFrontWhy(CqFront *pF, const CqSession *pOwn, const CqBatch *pB){
+  if( pF->eFront==CQ_WHY_CLAIMABLE ){
+    pF->eFront = pF->bBusy ? CQ_WHY_BUSY
+        : pB->iSeq>pF->iKept ? CQ_WHY_KEPT_BACK
+        : claimqHeadWhy(pOwn->eBoundary, pOwn->eTake, &pB->cand);
+  }
+  return pF->eFront;
+}
+
+/*
+** xWhy.  A claim of any session is asked of the session that it would choose;
+** if it would choose none, of all.
+*/
+static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqFront front;
+  CqBatch b;
+  CqStmt s;
+  int bAll;
+  memset(&front, 0, sizeof(front));
+  pOwn->iKept = CQ_I64_MAX;
+  front.bSerial = cqSessionSerial(p, pC);
+  bAll = pOwn->bAny && !cqSessionChoose(p, pC, front.bSerial);
+  s = claimqStmt(p, bAll ? CQ_SQL_SESSION_ANY_WHY : CQ_SQL_SESSION_WHY);
+  if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
+  while( claimqStep(p, &s) ){
+    CqCell *pDetail;
+    int eWhy;
+    cqFrontEnter(p, &front, claimqColText(p, &s, CQ_S(session_id)));
+    cqBatchRead(p, &s, &b);
+    eWhy = b.eWhy;
+    if( eWhy==CQ_WHY_CLAIMABLE ) eWhy = cqFrontWhy(&front, pOwn, &b);
+    if( eWhy==CQ_WHY_UNKNOWN && !pOwn->bAny ) front.eFront = CQ_WHY_UNKNOWN;
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0,
+        claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires));
+    if( pDetail && b.zBad ){
+      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(b.zBad));
+    }
+  }
+  claimqStmtDone(p, &s);
+  sqlite3_free(front.zSession);
+}
+
+/*
 ** xRows: the batches of a claim that was made before, if it holds.
 */
 static void cqSessionRows(CqOp *p, CqClaim *pC, CqText claimId){
@@ -1116,7 +1192,7 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .xArgs = cqSessionArgs, .xNext = cqSessionNext,
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
       .xDone = cqSessionDone, .xNextAt = cqSessionNextAt,
-      .xRows = cqSessionRows },
+      .xRows = cqSessionRows, .xWhy = cqSessionWhy },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
       .zCols = CQ_S_COLS " previous_claim_id:t attempts:i",
       .zOrder = "enqueue_seq",

@@ -101,6 +101,9 @@ FROM (SELECT holder_id, CASE
     WHEN fencing_token>(SELECT value FROM {{S}}.claimq_meta
                         WHERE name='contest_fence')
     THEN 'fencing_token is after contest_fence of claimq_meta'
+    WHEN NOT claimq_sound(subject_label, previous_claim_id,
+        {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_holder)
 WHERE problem IS NOT NULL
 

@@ -176,12 +176,14 @@ WHERE job_id IN (
 
 -- name: LANE_PARK
 -- Jobs among the ready ones that are not claimable go where they are found
--- again when they are.
+-- again when they are.  (As LANE_STAMP_NEWS: by their keys, whatever ANALYZE
+-- says.)
 UPDATE {{S}}.claimq_job SET due=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
     WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))
   END
-WHERE job_id IN (SELECT id FROM claimq_ids(:ids)) AND due<0
+FROM (SELECT id FROM claimq_ids(:ids)) AS l
+WHERE job_id=l.id AND ifnull(due, 0)<0
 
 --------------------------------------------------------------------------
 -- New jobs.
@@ -400,6 +402,24 @@ WHERE settled_owner_id IS NULL AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- name: LANE_OLD_SETS like VACUUM_ROWS
+-- Sets that no job has which is, or can become, claimable.  This looks at all
+-- sets, as claims do, and seeks twice for each; not at jobs.
+SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM {{LANE_INDEX}}
+    WHERE lane_id=s.lane_id AND partition_key=s.partition_key
+      AND cap_id=s.cap_id AND due IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
+    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
+      AND cap_id>0)
+ORDER BY cap_id LIMIT :limit
+
+-- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_capset
+WHERE cap_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
 -- name: LANE_OLD_EVENTS like VACUUM_ROWS
 -- In the order of their ids, which readers go by: an event goes when all
 -- before it have gone.
@@ -471,13 +491,16 @@ FROM (SELECT job_id, CASE
                                      available_at_ms))
     THEN 'due is not when it can be claimed'
     {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
-    WHEN cap_id<>0 AND NOT EXISTS (
+    WHEN terminal_at_ms IS NULL AND (cap_id<>0 AND NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
         AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
         AND s.required=j.required_capabilities)
       OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
-        AND trim(required_capabilities, '[] '||char(9,10,13))<>''
+        AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
     THEN 'cap_id is not of required_capabilities'
+    WHEN NOT claimq_sound(lane_id, source_key, last_error,
+        required_capabilities, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
 
@@ -486,3 +509,14 @@ SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
   'its job is not there' AS problem
 FROM {{S}}.claimq_past AS a
 WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)
+
+--------------------------------------------------------------------------
+-- claimq_why: the jobs of a lane that have not ended.
+
+-- name: LANE_WHY
+SELECT job_id, partition_key, cap_id, required_capabilities,
+  {{LANE_FROM}} AS available_at_ms, state='active' AS active,
+  reclaim='auto' AS auto, ifnull(expires_at_ms, 0) AS expires_at_ms,
+  reclaim_count, max_reclaims
+FROM {{S}}.claimq_job NOT INDEXED
+WHERE lane_id=:lane AND terminal_at_ms IS NULL ORDER BY job_id

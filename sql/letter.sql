@@ -46,10 +46,12 @@ SELECT letter_id, source, scope, ref, payload, payload_type, created_at_ms,
 FROM {{S}}.claimq_letter WHERE letter_id=:id
 
 -- name: LETTER_STAMP
+-- A join, and due without any words that an index has: with letter_id IN (...)
+-- SQLite would look at all letters after an ANALYZE of few.
 UPDATE {{S}}.claimq_letter SET {{STAMP}}, claim_size=:size, claim_head=:head,
   fencing_token={{FENCE}}, status='reprocessing', promoted=0
-WHERE letter_id IN (SELECT id FROM claimq_ids(:ids)) AND {{LETTER_NOW}}
-  AND due IS NOT NULL
+FROM (SELECT id FROM claimq_ids(:ids)) AS l
+WHERE letter_id=l.id AND {{LETTER_NOW}} AND ifnull(due, -2)>-2
 
 -- fragment: LETTER_LATE_ROWS
 -- Letters that have become due and are not promoted yet, at most :limit.
@@ -238,6 +240,9 @@ FROM (SELECT letter_id, CASE
     WHEN (claim_id IS NULL)<>(claim_head IS NULL) THEN 'half a claim'
     WHEN (claim_id IS NOT NULL)<>(status='reprocessing')
     THEN 'the status does not fit the claim'
+    WHEN NOT claimq_sound(scope, payload_type, reason, error_class, origin,
+        {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_letter NOT INDEXED)
 WHERE problem IS NOT NULL
 
@@ -250,3 +255,12 @@ FROM (SELECT min(letter_id) AS row_key, CASE {{CHECK_ALIKE qdc}}
   END AS problem FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
   WHERE claim_head IS NOT NULL AND claim_id IS NOT NULL GROUP BY claim_id)
 WHERE problem IS NOT NULL
+
+-- name: LETTER_WHY
+-- claimq_why: the open letters of a scope and a source, or of all.
+SELECT letter_id, ifnull(available_at_ms, 0) AS available_at_ms, claim_id,
+  ifnull(expires_at_ms, 0) AS expires_at_ms
+FROM {{S}}.claimq_letter
+WHERE due IS NOT NULL AND source=ifnull(:source, source)
+  AND scope=ifnull(:scope, scope)
+ORDER BY letter_id

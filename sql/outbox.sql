@@ -232,6 +232,8 @@ FROM (SELECT partition_id, CASE
     THEN 'messages wait, and waiting_since_ms is NULL'
     WHEN waiting_since_ms IS NOT NULL AND NOT EXISTS ({{OUTBOX_WAITING}})
     THEN 'no message waits, and waiting_since_ms is set'
+    WHEN NOT claimq_sound(queue_name, last_error, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_partition AS p)
 WHERE problem IS NOT NULL
 
@@ -250,5 +252,12 @@ FROM (SELECT message_id, CASE
       WHERE p.queue_name=m.queue_name AND p.partition=m.partition
         AND m.seq>p.vacuumed_seq AND m.seq<=p.last_seq)
     THEN 'seq is not between vacuumed_seq and last_seq'
+    WHEN NOT claimq_sound(queue_name, source_key, payload_type)
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_message AS m NOT INDEXED)
 WHERE problem IS NOT NULL
+
+-- name: OUTBOX_WHY like OUTBOX_READY
+-- claimq_why: all partitions of a queue.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition WHERE queue_name=:queue ORDER BY partition

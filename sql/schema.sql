@@ -67,6 +67,12 @@ CREATE TABLE {{S}}.claimq_request(
 
 CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
 
+-- The clock, for plain INSERTs that give no time.  Columns have no DEFAULT that
+-- reads it, because a database may want its times from its callers: then the
+-- triggers of plain INSERTs raise clock_required.
+CREATE VIEW {{S}}.claimq_now(at_ms) AS
+SELECT CAST(round((julianday('now')-2440587.5)*86400000) AS INTEGER);
+
 --------------------------------------------------------------------------
 -- Sessions: claimq(session, owner, ...) takes batches of one session in the
 -- order of enqueue_seq.
@@ -87,9 +93,10 @@ CREATE TABLE {{S}}.claimq_batch(
   merge_key       TEXT NOT NULL DEFAULT 'never'
                   CHECK(merge_key='never' OR merge_key='payload_default'
                         OR substr(merge_key,1,6)='group:'),
-  enqueued_at_ms  INTEGER NOT NULL DEFAULT
-                  (CAST(round((julianday('now')-2440587.5)*86400000)
-                   AS INTEGER)),
+  enqueued_at_ms  INTEGER               -- NULL: now; by trigger
+                  CONSTRAINT
+                    "claimq: bad_argument: enqueued_at_ms may not be NULL"
+                  CHECK(enqueued_at_ms IS NOT NULL OR due IS NULL),
   available_at_ms INTEGER,              -- NULL: enqueued_at_ms; by trigger
   due             INTEGER,              -- its place in the index; by trigger
   fencing_token   INTEGER NOT NULL DEFAULT 0,
@@ -157,23 +164,29 @@ CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
 -- Rows of a plain INSERT.  The work is done by the trigger of a view, because
 -- a trigger costs what its body would need, also when it has nothing to do:
 -- claimq_enqueue(), which fills in everything, pays for a small one.
-CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
-  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq);
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq,
+    ifnull(new.enqueued_at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
 ON claimq_batch_fill
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give enqueued_at_ms')
+  FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq
+    AND enqueued_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
   UPDATE claimq_batch SET
     batch_id=ifnull(batch_id,
-      claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)),
-    available_at_ms=ifnull(available_at_ms, enqueued_at_ms),
+      claimq_batch_id(session_id, source_key, new.at_ms, enqueue_seq)),
+    enqueued_at_ms=new.at_ms,
+    available_at_ms=ifnull(available_at_ms, new.at_ms),
     due=CASE WHEN claim_id IS NOT NULL THEN max(0, ifnull(expires_at_ms, 0))
-             WHEN available_at_ms>enqueued_at_ms THEN max(0, available_at_ms)
+             WHEN available_at_ms>new.at_ms THEN max(0, available_at_ms)
              ELSE -1 END
   WHERE enqueue_seq=new.enqueue_seq;
 END;
@@ -321,9 +334,7 @@ CREATE TABLE {{S}}.claimq_message(
                   OR (length(payload_type) BETWEEN 1 AND 1024
                     AND instr(payload_type, char(0))=0
                     AND payload_type NOT GLOB '*[^ -~]*')),
-  created_at_ms INTEGER NOT NULL DEFAULT
-                (CAST(round((julianday('now')-2440587.5)*86400000)
-                 AS INTEGER))
+  created_at_ms INTEGER                 -- NULL: now; by trigger
 ) STRICT;
 
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
@@ -332,18 +343,25 @@ CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
   ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
--- claimq_publish() writes a message with its number, which is the next of the
--- partition; a plain INSERT leaves it out, and a view does the rest, so that
--- claimq_publish() need not pay for it.
+-- claimq_publish() writes a message with its time and its number, which is the
+-- next of the partition; a plain INSERT leaves the number out, and a view does
+-- the rest, so that claimq_publish() need not pay for it.
 CREATE TRIGGER {{S}}.claimq_message_insert AFTER INSERT ON claimq_message
 WHEN new.seq IS NOT NULL
 BEGIN
   UPDATE claimq_partition SET last_seq=new.seq
   WHERE queue_name=new.queue_name AND partition=new.partition
-    AND last_seq=new.seq-1;
+    AND last_seq=new.seq-1 AND new.created_at_ms IS NOT NULL;
   SELECT RAISE(ABORT,
     'claimq: bad_argument: seq is given by claimq: leave it out')
   WHERE changes()=0;
+END;
+
+CREATE TRIGGER {{S}}.claimq_message_timeless AFTER UPDATE OF created_at_ms
+ON claimq_message WHEN new.created_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: created_at_ms may not be NULL');
 END;
 
 CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
@@ -359,7 +377,11 @@ END;
 CREATE TRIGGER {{S}}.claimq_message_fill_insert
 INSTEAD OF INSERT ON claimq_message_fill
 BEGIN
-  UPDATE claimq_message SET seq=(
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
+  FROM claimq_message WHERE message_id=new.message_id AND created_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
+  UPDATE claimq_message SET created_at_ms=ifnull(created_at_ms,
+    (SELECT at_ms FROM claimq_now)), seq=(
     SELECT last_seq+1 FROM claimq_partition
     WHERE queue_name=new.queue_name AND partition=new.partition)
   WHERE message_id=new.message_id;
@@ -395,11 +417,11 @@ END;
 -- an attempt that ended, the one event of the terminal transition, the dead
 -- letter, the grant that was used up.
 
--- The sets of required capabilities that jobs of a lane and partition have
--- (had), so that a claim tells once per set, not once per job, what its worker
--- can run.  Sets are told apart by their text; claimq_submit() writes them
--- sorted and without repetition.  Jobs that require nothing have cap_id 0 and
--- no row here.
+-- The sets of required capabilities that jobs of a lane and partition have (or
+-- had: claimq_vacuum() removes those that no job needs any more), so that a
+-- claim tells once per set, not once per job, what its worker can run.  Sets
+-- are told apart by their text; claimq_submit() writes them sorted and without
+-- repetition.  Jobs that require nothing have cap_id 0 and no row here.
 CREATE TABLE {{S}}.claimq_capset(
   cap_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
@@ -422,9 +444,10 @@ CREATE TABLE {{S}}.claimq_job(
   state           TEXT NOT NULL DEFAULT 'ready', -- see the constraint below
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
-  created_at_ms   INTEGER NOT NULL DEFAULT
-                  (CAST(round((julianday('now')-2440587.5)*86400000)
-                   AS INTEGER)),
+  created_at_ms   INTEGER               -- NULL: now; by trigger
+                  CONSTRAINT
+                    "claimq: bad_argument: created_at_ms may not be NULL"
+                  CHECK(created_at_ms IS NOT NULL OR due IS NULL),
   available_at_ms INTEGER,              -- NULL: created_at_ms; by trigger
   attempt_index   INTEGER NOT NULL DEFAULT 0,    -- the attempt now or next
   retry_count     INTEGER NOT NULL DEFAULT 0,
@@ -488,6 +511,11 @@ CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
 
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
+
+-- Jobs with a set that wait for a grant, and so are not in the index above:
+-- claimq_vacuum() must not remove their sets.
+CREATE INDEX {{S}}.claimq_job_by_set ON claimq_job(cap_id)
+  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id>0;
 
 -- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
 -- without looking at all jobs.  It makes a claim and its complete 7 % longer,
@@ -585,24 +613,28 @@ CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
-CREATE VIEW {{S}}.claimq_job_fill(job_id) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id);
+  INSERT INTO claimq_job_fill VALUES(new.job_id,
+    ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
+  FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
   UPDATE claimq_job SET
-    available_at_ms=ifnull(available_at_ms, created_at_ms),
-    state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
-              state),
+    created_at_ms=new.at_ms,
+    available_at_ms=ifnull(available_at_ms, new.at_ms),
+    state=iif(state='ready' AND available_at_ms>new.at_ms, 'delayed', state),
     due=ifnull(due, CASE state
-      WHEN 'ready' THEN iif(available_at_ms>created_at_ms,
+      WHEN 'ready' THEN iif(available_at_ms>new.at_ms,
                             max(0, available_at_ms), -1)
-      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, created_at_ms))
+      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, new.at_ms))
       WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
                              NULL)
       END)

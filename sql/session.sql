@@ -394,6 +394,9 @@ FROM (SELECT enqueue_seq, CASE
     WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
       AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
     THEN 'claim_id is not that of the row'
+    WHEN NOT claimq_sound(session_id, batch_id, source_key, last_error,
+        merge_key, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
 WHERE problem IS NOT NULL
 
@@ -442,3 +445,17 @@ WHERE known IS NULL OR (x.due IS NOT -1 AND (
          AND (t.claim_id IS NOT NULL OR t.enqueue_seq<first))
   OR NOT EXISTS(SELECT 1 FROM {{S}}.claimq_batch AS t
        WHERE t.session_id=x.session_id)))
+
+--------------------------------------------------------------------------
+-- claimq_why: the rows of a session in order; of each session.
+
+-- name: SESSION_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=:session ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch NOT INDEXED ORDER BY session_id, enqueue_seq

@@ -72,7 +72,7 @@ proc tarball {file dir args} {
 proc documents {} {
   global root
   set out {LICENSE}
-  foreach pattern {*.md ext/*.md test/*.md test/*/*.md} {
+  foreach pattern {*.md ext/*.md ext/*/*.md test/*.md test/*/*.md} {
     foreach file [glob -nocomplain -directory $root $pattern] {
       lappend out [string range $file [string length $root/] end]
     }

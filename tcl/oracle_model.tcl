@@ -21,9 +21,9 @@
 
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
-  # holders, fences, letters; and the last key of each.
+  # holders, fences, letters, sets of capabilities; and the last key of each.
   variable tables {batch job attempt event grant part message holder fence
-                   letter last}
+                   letter capset last}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -403,7 +403,17 @@ proc model::new_job {lane payload opts now} {
     state [expr {$due > $now ? "delayed" : "ready"}] result NULL \
     last_error NULL terminal_at_ms NULL fencing_token 0 attempts 0 \
     retries 0 settled {} {*}[nobody]]
+  set key [job_set [row job $id]]
+  if {$key ne ""} {dict set ::model::capset $key 1}
   return $id
+}
+
+# What a set of capabilities is told apart by; empty if the job requires none.
+proc model::job_set {row} {
+  dict with row {
+    if {[caps_list $required_capabilities] in {{} {{}}}} {return ""}
+    return [list $lane_id $partition_key $required_capabilities]
+  }
 }
 
 proc model::caps_list {json} {
@@ -653,10 +663,12 @@ proc model::reclaimable {id now} {
 proc model::grant {id owner ttl opts now} {
   if {![dict exists $::model::job $id]} {fail not_found}
   if {![reclaimable $id $now]} {fail not_reclaimable}
+  set lane [dict get [row job $id] lane_id]
+  if {[opt $opts lane_id $lane] ne $lane} {fail bad_argument}
   set grant [next grant]
   dict set ::model::grant $grant [list grant_id $grant job_id $id \
     owner_id $owner incarnation_id [opt $opts incarnation_id {}] \
-    lane_id [opt $opts lane_id [dict get [row job $id] lane_id]] \
+    lane_id $lane \
     issued_at_ms $now expires_at_ms [add $now $ttl] \
     capability_hash [opt $opts capability_hash] \
     admission_summary [opt $opts admission_summary]]
@@ -1079,6 +1091,15 @@ proc model::vacuum {older limit now} {
     if {[dict get $row status] in {resolved discarded}} {
       lappend gone letter $key
     }
+  }
+  set needed {}
+  dict for {id row} $::model::job {
+    if {[dict get $row terminal_at_ms] eq "NULL"} {
+      dict set needed [job_set $row] 1
+    }
+  }
+  dict for {key one} $::model::capset {
+    if {![dict exists $needed $key]} {lappend gone capset $key}
   }
   if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}]]}
   foreach {table key} $gone {drop $table $key}

@@ -226,7 +226,7 @@ proc package_go {libraries out} {
   set dir [stage go]/$name
   put_tree $dir $root/ext/go/claimq
   put_text $dir/go.mod $root/ext/go/claimq/go.mod @MODULE@ [go_module]
-  put_text $dir/README.md $root/ext/go/README.md @MODULE@ [go_module]
+  put_text $dir/README.md $root/ext/go/README.md example.com/claimq [go_module]
   put_files $dir $root/LICENSE
   put_amalgamation $dir
   set file $out/$name.tar.gz
@@ -438,8 +438,8 @@ proc library_here {build source} {
     file mkdir $build/packages
     set cc [expr {[info exists ::env(CC)] ? $::env(CC) : "cc"}]
     exec $cc -O2 -shared -fPIC -Wl,-z,nodelete -Wl,-soname,claimq.so \
-      -o $so.tmp $source
-    file rename -force $so.tmp $so
+      -o $so.[pid] $source
+    file rename -force $so.[pid] $so
   }
   return [dict create [here] $so]
 }

@@ -177,6 +177,7 @@ proc story {language program} {
   db eval {PRAGMA journal_mode=wal; CREATE TABLE done(job_id)}
   db timeout 30000
   story_drain
+  story_commits
   story_outcomes
   story_sigterm
   story_lost
@@ -228,6 +229,37 @@ proc story_drain {} {
       {*}[db eval {SELECT DISTINCT attempt_index, result FROM claimq_job
                     WHERE lane_id='drain' AND payload='count'}]
   } {{exit 0} {exit 0} 202 200 200 0 {did count}}
+}
+
+# The transactions in the write-ahead log: frames that say how large the
+# database is after a commit, as long as they belong to the present log.
+proc commits {} {
+  set fd [open test.db-wal rb]
+  set data [read $fd]
+  close $fd
+  if {[binary scan $data @8Iu@16a8 page salt] != 2} {return 0}
+  set n 0
+  for {set at 32} {$at < [string length $data]} {incr at [expr {$page+24}]} {
+    if {[binary scan $data @[expr {$at+4}]Iua8 size mine] != 2
+        || $mine ne $salt} break
+    incr n [expr {$size > 0}]
+  }
+  return $n
+}
+
+# One commit takes the first job, and each job is completed together with
+# taking the next: 21 for 20 jobs.
+proc story_commits {} {
+  step commits {
+    for {set i 0} {$i < 20} {incr i} {
+      db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('c', 'nothing')}
+    }
+    db eval {PRAGMA wal_checkpoint(TRUNCATE)}
+    set pid [start_worker c 30000 1]
+    until_sql {SELECT count(*)=20 FROM claimq_job
+                WHERE lane_id='c' AND state='completed'}
+    list [commits] [end_worker $pid]
+  } {21 {{exit 0} {begun 20}}}
 }
 
 # What the handler does decides.

@@ -33,8 +33,10 @@ final class Claimq
      * Load claimq into a connection of SQLite3, or of Pdo\Sqlite (PHP 8.4).
      * SQLite3 loads only from the folder that sqlite3.extension_dir names.
      */
-    public static function load(SQLite3|PDO $db, string $name = 'claimq.so'): void
-    {
+    public static function load(
+        SQLite3|PDO $db,
+        string $name = 'claimq.so',
+    ): void {
         if ($db instanceof SQLite3) {
             if ((string) ini_get('sqlite3.extension_dir') === '') {
                 throw new RuntimeException(
@@ -122,8 +124,11 @@ final class Claimq
     }
 
     /** Run a SELECT once, and return the first value of its first row. */
-    public static function value(SQLite3 $db, string $sql, mixed ...$values): mixed
-    {
+    public static function value(
+        SQLite3 $db,
+        string $sql,
+        mixed ...$values,
+    ): mixed {
         return $db->querySingle(self::fill($sql, $values));
     }
 
@@ -131,11 +136,16 @@ final class Claimq
      * Run a SELECT once, and return all its rows: for claims.  The rows go
      * through a temporary table, because reading that twice does no harm.
      */
-    public static function rows(SQLite3 $db, string $sql, mixed ...$values): array
-    {
-        $db->exec('CREATE TEMP TABLE claimq_rows AS ' . self::fill($sql, $values));
+    public static function rows(
+        SQLite3 $db,
+        string $sql,
+        mixed ...$values,
+    ): array {
+        $sql = self::fill($sql, $values);
+        $db->exec('CREATE TEMP TABLE claimq_rows AS ' . $sql);
         try {
-            $result = $db->query('SELECT * FROM temp.claimq_rows ORDER BY rowid');
+            $result = $db->query(
+                'SELECT * FROM temp.claimq_rows ORDER BY rowid');
             $rows = [];
             while ($row = $result->fetchArray(SQLITE3_ASSOC)) {
                 $rows[] = $row;
@@ -177,11 +187,13 @@ final class Claimq
     }
 }
 
-/** Thrown by a handler: try again after $delayMs, or after the job's backoff. */
+/** Thrown by a handler: try again after $delayMs, or the job's backoff. */
 final class ClaimqRetry extends Exception
 {
-    public function __construct(string $reason = 'retry', public readonly ?int $delayMs = null)
-    {
+    public function __construct(
+        string $reason = 'retry',
+        public readonly ?int $delayMs = null,
+    ) {
         parent::__construct($reason);
     }
 }
@@ -201,8 +213,10 @@ final class ClaimqJob
     public readonly string $leaseToken;
     private bool $lost = false;
 
-    public function __construct(public readonly array $row, private ClaimqWorker $worker)
-    {
+    public function __construct(
+        public readonly array $row,
+        private ClaimqWorker $worker,
+    ) {
         $this->id = $row['job_id'];
         $this->payload = $row['payload'];
         $this->attempt = $row['attempt_index'];
@@ -237,13 +251,15 @@ final class ClaimqJob
      */
     public function complete(SQLite3 $db): void
     {
-        Claimq::value($db, 'SELECT claimq_complete(?, ?)', $this->claimId, $this->leaseToken);
+        Claimq::value($db, 'SELECT claimq_complete(?, ?)', $this->claimId,
+            $this->leaseToken);
     }
 
     /** Needed only where there is no pcntl, and nobody else renews. */
     public function renew(SQLite3 $db, int $leaseMs): void
     {
-        Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $this->claimId, $this->leaseToken, $leaseMs);
+        Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $this->claimId,
+            $this->leaseToken, $leaseMs);
     }
 }
 
@@ -267,7 +283,7 @@ final class ClaimqJob
  */
 final class ClaimqWorker
 {
-    private const WAIT_MS = 500;        // a signal is seen when the wait returns
+    private const WAIT_MS = 500;        // a signal is seen when it returns
 
     private string $scope;
     private bool $stopping = false;
@@ -292,7 +308,8 @@ final class ClaimqWorker
         private readonly int $partition = 0,
     ) {
         $this->handler = $handler(...);
-        $this->owner = $owner ?? gethostname() . ':' . getmypid() . ':' . bin2hex(random_bytes(3));
+        $this->owner = $owner ?? implode(':', [gethostname(), getmypid(),
+            bin2hex(random_bytes(3))]);
     }
 
     /** End run() soon.  May be called from a signal handler. */
@@ -355,16 +372,19 @@ final class ClaimqWorker
         $jobs = $this->claim();
         $this->take($jobs);
         if ($jobs === []) {
-            Claimq::value($this->db, "SELECT claimq_wait(?, 'lane', ?, 'capabilities', ?, 'partition', ?)",
-                self::WAIT_MS, $this->lane, json_encode($this->capabilities), $this->partition);
+            Claimq::value($this->db, "SELECT claimq_wait(?, 'lane', ?,
+                'capabilities', ?, 'partition', ?)", self::WAIT_MS, $this->lane,
+                json_encode($this->capabilities), $this->partition);
         }
     }
 
     private function claim(): array
     {
-        $rows = Claimq::rows($this->db, 'SELECT * FROM claimq_lane WHERE lane=? AND owner=? AND ttl_ms=?'
-            . ' AND max_jobs=? AND capabilities=? AND partition=?', $this->lane, $this->owner, $this->leaseMs,
-            $this->batch, json_encode($this->capabilities), $this->partition);
+        $rows = Claimq::rows($this->db, 'SELECT * FROM claimq_lane
+            WHERE lane=? AND owner=? AND ttl_ms=? AND max_jobs=?
+              AND capabilities=? AND partition=?', $this->lane, $this->owner,
+            $this->leaseMs, $this->batch, json_encode($this->capabilities),
+            $this->partition);
         return array_map(fn ($row) => new ClaimqJob($row, $this), $rows);
     }
 
@@ -401,27 +421,38 @@ final class ClaimqWorker
         } catch (ClaimqReject $error) {
             return ['reject(?, ?, ?)', $error->getMessage()];
         } catch (Throwable $error) {
-            return ["retry(?, ?, ?, 'delay_ms', ?)", $error->getMessage() ?: $error::class,
+            return ["retry(?, ?, ?, 'delay_ms', ?)",
+                $error->getMessage() ?: $error::class,
                 $error instanceof ClaimqRetry ? $error->delayMs : null];
         }
     }
 
     /** Settle the job, and take the next one with the same commit. */
-    private function settle(ClaimqJob $job, string $verb, mixed ...$values): void
-    {
-        $this->take(Claimq::transaction($this->db, function () use ($job, $verb, $values) {
+    private function settle(
+        ClaimqJob $job,
+        string $verb,
+        mixed ...$values,
+    ): void {
+        $settle = function () use ($job, $verb, $values) {
             if (!$job->lost()) {
                 self::call($this->db, $job, $verb, ...$values);
             }
-            return $this->waiting === [] && !$this->stopping ? $this->claim() : [];
-        }));
+            $last = $this->waiting === [] && !$this->stopping;
+            return $last ? $this->claim() : [];
+        };
+        $this->take(Claimq::transaction($this->db, $settle));
     }
 
     /** A lost claim is remembered, and is no error. */
-    private static function call(SQLite3 $db, ClaimqJob $job, string $verb, mixed ...$values): void
-    {
+    private static function call(
+        SQLite3 $db,
+        ClaimqJob $job,
+        string $verb,
+        mixed ...$values,
+    ): void {
         try {
-            Claimq::value($db, 'SELECT claimq_' . $verb, $job->claimId, $job->leaseToken, ...$values);
+            Claimq::value($db, 'SELECT claimq_' . $verb, $job->claimId,
+                $job->leaseToken, ...$values);
         } catch (Exception $error) {
             if (Claimq::code($error) !== 'claim_lost') {
                 throw $error;
@@ -444,12 +475,19 @@ final class ClaimqWorker
         $this->tell();
     }
 
+    private function held(): array
+    {
+        return array_filter([$this->current, ...$this->waiting]);
+    }
+
     /** Tell the child what is held; one line of JSON. */
     private function tell(): void
     {
         if ($this->child !== null) {
-            $held = array_filter([$this->current, ...$this->waiting]);
-            $claims = array_map(fn ($job) => [$job->claimId, $job->leaseToken], array_values($held));
+            $claims = [];
+            foreach ($this->held() as $job) {
+                $claims[] = [$job->claimId, $job->leaseToken];
+            }
             fwrite($this->child, json_encode($claims) . "\n");
         }
     }
@@ -457,8 +495,9 @@ final class ClaimqWorker
     /** Hear from the child which claims are lost. */
     public function listen(): void
     {
-        while ($this->child !== null && ($line = fgets($this->child)) !== false) {
-            foreach (array_filter([$this->current, ...$this->waiting]) as $job) {
+        while ($this->child !== null
+            && ($line = fgets($this->child)) !== false) {
+            foreach ($this->held() as $job) {
                 if ($job->claimId === trim($line)) {
                     $job->setLost();
                 }
@@ -468,7 +507,8 @@ final class ClaimqWorker
 
     private function fork(): void
     {
-        [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+        [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX,
+            STREAM_SOCK_STREAM, 0);
         $pid = pcntl_fork();
         if ($pid < 0) {
             throw new RuntimeException('no process can be made that renews');
@@ -505,7 +545,8 @@ final class ClaimqWorker
             $read = [$parent];
             $none = null;
             $us = (int) max(0, ($due - microtime(true)) * 1e6);
-            @stream_select($read, $none, $none, intdiv($us, 1000000), $us % 1000000);
+            @stream_select($read, $none, $none, intdiv($us, 1000000),
+                $us % 1000000);
             while (($line = fgets($parent)) !== false) {
                 $claims = json_decode($line);
             }
@@ -515,7 +556,8 @@ final class ClaimqWorker
             $due = microtime(true) + $this->leaseMs / 3000;
             foreach ($claims as [$id, $token]) {
                 try {
-                    Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $id, $token, $this->leaseMs);
+                    Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $id,
+                        $token, $this->leaseMs);
                 } catch (Exception $error) {
                     if (Claimq::code($error) === 'claim_lost') {
                         fwrite($parent, $id . "\n");
