@@ -9,6 +9,9 @@
 #   make mutate          jumps that can be changed without a test noticing;
 #                        FILE='ext/lane.c vtab/*.c': only of these;
 #                        SAMPLE=20: every 20th of them
+#   make cluster         claimq on rqlite nodes that are killed, cut off and
+#                        restored, and under Litestream (needs Go and Python);
+#                        STORY='load speed': only these
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
 #   make install         into PREFIX (/usr/local), below DESTDIR; uninstall
@@ -62,7 +65,8 @@ DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
         install uninstall dist cross packages clean \
-        tools drivers asan debug test-ready soak-ready fuzzers
+        tools drivers asan debug test-ready soak-ready \
+        fuzzers cluster
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -313,6 +317,12 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(WARN) -O2 -g -o $@.tmp $(filter %.c,$^) -lsqlite3
 	mv -f $@.tmp $@
+
+# See test/cluster/run.sh.
+cluster: deps
+	$(SUB) all tools
+	@sh tcl/deps.sh -part 'partition of a cluster' ip iproute2 || true
+	@sh test/cluster/run.sh $(BUILD) $(SO) $(STORY)
 
 # The program with one jump changed, again and again: see tcl/mutate.tcl.  All
 # jumps are flipped; those of the pure core are also taken always and never.

@@ -37,6 +37,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
     claimqNow(p);
     /* The settings were changed meanwhile: look again. */
   }while( p->rc==SQLITE_OK && claimqSettings(p)!=mSettings );
+  pTask->bNoKeep = pC->pRows->nRow==0;    /* It may still write: upkeep */
 }
 
 static void cqClaimApply(CqOp *p, CqTask *pTask){

@@ -193,6 +193,7 @@ struct CqCand {
 };
 /* Why the batch is not claimed now: CQ_WHY_CLAIMABLE, HELD, DELAYED. */
 CQ_PRIV int claimqBatchWhy(const CqCand*, i64 iNow);
+CQ_PRIV int claimqHeadWhy(int eBoundary, int eTake, const CqCand*);
 /* Option batch_ids, a JSON array of strings: their number, -1 if it is none. */
 CQ_PRIV int claimqBatchIdsCount(CqText json);
 /* 1 if the array, which was counted, names exactly the n batches of aHeld.
@@ -338,6 +339,10 @@ CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText);
 CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut);
 /* 1 if required (not checked before) is a list of some of these. */
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n);
+/* Write those that are missing as a list; zOut has room for required.n+2 bytes.
+** Returns the length, 0 if the required list is malformed. */
+CQ_PRIV int claimqCapsMissing(CqText required, const CqText *aItem, int n,
+                              char *zOut);
 
 /**************************************************************************
 ** Interface to core_cron.c: when a schedule is due.

@@ -49,6 +49,7 @@ typedef struct CqIds CqIds;               /* A list of integer keys */
 typedef struct CqStmt CqStmt;             /* A statement taken from the cache */
 typedef struct CqTask CqTask;             /* Load and apply of an operation */
 typedef struct CqLease CqLease;           /* A lease about to be given */
+typedef struct CqWhy CqWhy;               /* Reasons being added up */
 typedef struct CqClaim CqClaim;           /* One call of a claim table */
 typedef struct CqVerb CqVerb;             /* One call of one of the verbs */
 typedef struct CqPut CqPut;               /* New work on its way in */
@@ -377,6 +378,9 @@ CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
+/* The next object after number *pi that should be there and is not, or 0; for
+** the first *pi is 0. */
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp*, int *pi);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
@@ -436,6 +440,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
+  u8 bNoKeep;                     /* By xLoad: there is none worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -463,6 +468,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6
+#define CQ_CLAIM_PREVIOUS    7
 #define CQ_NCLAIMCOL         9
 struct CqLease {
   char zClaim[CQ_CLAIM_ID_SZ];
@@ -554,6 +560,9 @@ struct CqTableDef {
   ** happens: now if it would succeed now, and only then; CQ_I64_MAX: never.
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
+  /* claimq_why: add every row of the scope with the reason why the claim takes
+  ** it or not, by the same functions that xNext asks.  Reads only. */
+  void (*xWhy)(CqOp*, CqClaim*, CqWhy*);
   /* Add the rows of claim claimId, with the lease they have, to pRows:
   ** all that the claim gave if it still holds, else none. */
   void (*xRows)(CqOp*, CqClaim*, CqText claimId);
@@ -674,6 +683,12 @@ struct CqDiscipline {
   void (*xPutWrite)(CqOp*, CqPut*);       /* Write it: one statement */
   void (*xPutDone)(CqPut*);               /* May be 0 */
 
+  /* claimq_stats: two statements, for all scopes and for one; may be 0. */
+  const int *aStats;
+  /* claimq_check: statements that give the rows that are bad. */
+  const int *aCheck;
+  int nCheck;
+
   /* claimq_vacuum(): rows that go by their keys, and others. */
   const CqVacuumDef *aVacuum;
   int nVacuum;
@@ -747,6 +762,20 @@ CQ_PRIV void claimqLookNamed(
   sqlite3_value *pScope
 );
 CQ_PRIV i64 claimqLookNextAt(CqOp*, CqLook*);
+/* The same for claimq_why: its rows into pRows. */
+CQ_PRIV void claimqLookWhy(CqOp*, CqLook*, CqRows *pRows);
+struct CqWhy {
+  CqRows *pRows;
+  int aiRow[CQ_WHY_UNKNOWN+1];    /* Row of each reason, counted from 1 */
+};
+/* For xWhy: one more row has this reason.  pExample (0: iKey) is its key,
+** iUntil when the reason ends (CQ_I64_MAX: nobody knows).  Returns the cell for
+** the detail if it is the first one, else 0. */
+CQ_PRIV CqCell *claimqWhyAdd(
+  CqOp*, CqWhy*, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
+);
+/* When a reason of claimqRowWhy() ends. */
+CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires);
 /* For xNextAt: would xNext take something? and the times of a *_LATER. */
 #define CQ_LOOK_COLS 32           /* More than any claim table has */
 #define CQ_LOOK_ROWS 1000         /* Rows that are read at most */
@@ -811,8 +840,10 @@ CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 */
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 
-/* help.c: the table claimq_help. */
+/* help.c: the table claimq_help; see.c: claimq_stats and its sisters. */
 CQ_PRIV const CqTableDef *claimqHelpTable(int *pnTable);
+CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable);
+CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc);
 
 /**************************************************************************
 ** Interface to vtab/replay.c: one claim per statement.

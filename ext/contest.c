@@ -215,6 +215,26 @@ static i64 cqContestNextAt(CqOp *p, CqClaim *pC){
   return iAt;
 }
 
+/*
+** A subject is one thing, whether it has a row or not.
+*/
+static void cqContestWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqStmt s = cqContestHolder(p, pC);
+  int eWhy = CQ_WHY_CLAIMABLE;
+  i64 iUntil = CQ_I64_MAX;
+  if( claimqStep(p, &s) ){
+    i64 iExpires = claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms);
+    int bClaimed =
+        claimqColType(&s, CQ_COL_CONTEST_HOLDER_claim_id)!=SQLITE_NULL;
+    if( claimqLeaseLive(iExpires, claimqNow(p)) ){
+      eWhy = bClaimed ? CQ_WHY_HELD : CQ_WHY_KEPT_BACK;
+      iUntil = iExpires;
+    }
+  }
+  claimqStmtDone(p, &s);
+  claimqWhyAdd(p, pWhy, eWhy, pC->aArg[CQ_CONTEST_LABEL].pVal, 0, iUntil);
+}
+
 static void cqContestNext(CqOp *p, CqClaim *pC){
   CqContest *pOwn = (CqContest*)&pC->own;
   CqStmt s = cqContestHolder(p, pC);
@@ -332,15 +352,21 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
       .aArg = cqContestArg, .nArg = CQ_ARRAYSIZE(cqContestArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qsc",
       .xNext = cqContestNext, .xStamp = cqContestStamp,
-      .xNextAt = cqContestNextAt, .xRows = cqContestRows },
+      .xNextAt = cqContestNextAt, .xWhy = cqContestWhy,
+      .xRows = cqContestRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_fence", .zDoc = "is this token the highest seen?",
       .eKind = CQ_F_FENCE, .nMin = 2, .aArg = cqFenceArg,
       .nArg = CQ_ARRAYSIZE(cqFenceArg), .xFunc = cqFenceFunc },
   };
+  static const int aStats[] = {CQ_SQL_CONTEST_STATS, CQ_SQL_CONTEST_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_CONTEST_CHECK, CQ_SQL_CONTEST_CHECK_FENCE
+  };
   static const CqDiscipline contest = {
     .zName = "contest", .zPrefix = "qsc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_CONTEST_HOLD,

@@ -141,3 +141,24 @@ CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
   }
   return e==CQ_JSON_CLOSE && claimqJsonNext(&r)==CQ_JSON_END;
 }
+
+CQ_PRIV int claimqCapsMissing(
+  CqText required, const CqText *aItem, int n, char *zOut
+){
+  char *z = zOut;
+  CqJson r;
+  int e;
+  claimqJsonInit(&r, required);
+  if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return 0;
+  *z++ = '[';
+  while( (e = claimqJsonNext(&r))==CQ_JSON_STRING ){
+    if( cqCapsFind(r.tok, aItem, n) ) continue;
+    if( z>&zOut[1] ) *z++ = ',';
+    *z++ = '"';
+    memcpy(z, r.tok.z, (size_t)r.tok.n);
+    z += r.tok.n;
+    *z++ = '"';
+  }
+  *z++ = ']';
+  return e==CQ_JSON_CLOSE ? (int)(z - zOut) : 0;
+}

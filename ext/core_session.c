@@ -85,12 +85,22 @@ CQ_PRIV void claimqSelectInit(
   p->bDone = nMax<=0;
 }
 
+/*
+** Why a claim may not begin with this candidate, CQ_WHY_CLAIMABLE if it may.
+** Nothing behind it can be had then either.
+*/
+CQ_PRIV int claimqHeadWhy(int eBoundary, int eTake, const CqCand *pCand){
+  if( pCand->eWork==CQ_WORK_COMMAND ){
+    return eTake==CQ_TAKE_TURN ? CQ_WHY_COMMAND : CQ_WHY_CLAIMABLE;
+  }
+  if( eTake==CQ_TAKE_COMMAND ) return CQ_WHY_BOUNDARY;
+  return eBoundary==CQ_BOUNDARY_IDLE || pCand->eDelivery==CQ_DELIVER_EARLIEST
+       ? CQ_WHY_CLAIMABLE : CQ_WHY_BOUNDARY;
+}
+
 /* 1 if the claim may begin with this candidate. */
 static int cqSelectHead(const CqSelect *p, const CqCand *pCand){
-  if( pCand->eWork==CQ_WORK_COMMAND ) return p->eTake!=CQ_TAKE_TURN;
-  if( p->eTake==CQ_TAKE_COMMAND ) return 0;
-  return p->eBoundary==CQ_BOUNDARY_IDLE
-      || pCand->eDelivery==CQ_DELIVER_EARLIEST;
+  return claimqHeadWhy(p->eBoundary, p->eTake, pCand)==CQ_WHY_CLAIMABLE;
 }
 
 /*

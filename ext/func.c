@@ -488,8 +488,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 5: return claimqScheduleFuncs(pnFunc);
     case 6: return claimqRestoreFuncs(pnFunc);
     case 7: return claimqWaitFuncs(pnFunc);
+    case 8: return claimqSeeFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-8);
+  pD = claimqDiscipline(i-9);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

@@ -13,11 +13,12 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in five files.  This one has its face, the arguments,
+** The discipline is in six files.  This one has its face, the arguments,
 ** options and functions that a user sees, and what the others share.
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
 **     lane_submit.c   new jobs
+**     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
 **     core_lane.c     the rules, without SQLite
@@ -51,12 +52,13 @@ static const CqArgDef cqLaneArg[] = {
   { CQ_ARG(INT, "partition"), .iMin = CQ_I64_MIN, .mFlag = CQ_A_LOOK,
     .bDefault = 1, .zDoc = "only jobs with this partition_key" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqReclaimArg[] = {
   [CQ_RECLAIM_JOB] =
   { CQ_ARG(INT, "job"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
-    .zDoc = "the job that a grant allows to reclaim" },
+    .eRole = CQ_ROLE_SCOPE, .zDoc = "the job that a grant allows to reclaim" },
   CQ_ARG_OWNER,
   CQ_ARG_TTL,
   CQ_ARG_INCARNATION,
@@ -65,6 +67,7 @@ static const CqArgDef cqReclaimArg[] = {
     .zDoc = "fail a job that was reclaimed so often; the job's own if not "
             "given" },
   CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const char *const *cqReclaimWords(void){
@@ -119,6 +122,7 @@ static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
   [CQ_SUBMIT_TAG] =
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
+  [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqGrantArg[] = {
@@ -136,7 +140,7 @@ static const CqArgDef cqGrantOpt[CQ_GRANT_N] = {
   [CQ_GRANT_INCARNATION] =
   { CQ_ARG(TEXT, "incarnation_id"), .zDefault = "", .zDoc = "only kept" },
   [CQ_GRANT_LANE] =
-  { CQ_ARG(TEXT, "lane_id"), .zDoc = "only kept; the job's if not given" },
+  { CQ_ARG(TEXT, "lane_id"), .zDoc = "must be the job's, if it is given" },
   [CQ_GRANT_HASH] =
   { CQ_ARG(TEXT, "capability_hash"), .zDoc = "only kept" },
   [CQ_GRANT_CAPS] =
@@ -147,12 +151,51 @@ static const CqArgDef cqGrantOpt[CQ_GRANT_N] = {
   [CQ_GRANT_ADMISSION] =
   { CQ_ARG(TEXT, "admission_summary"), .zDoc = "only kept" },
   [CQ_GRANT_NOW] = CQ_ARG_NOW,
+  [CQ_GRANT_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqChangeArg[] = {
+  { CQ_ARG(INT, "job_id"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
+    .zDoc = "a job that has not ended" },
+};
+static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
+  [CQ_CHANGE_LANE] =
+  { CQ_ARG(TEXT, "lane"), .zDoc = "the queue that the job stands in" },
+  [CQ_CHANGE_PRIORITY] =
+  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
+    .zDoc = "larger ones are claimed first" },
+  [CQ_CHANGE_CAPS] =
+  { CQ_ARG(JSON, "capabilities"),
+    .zDoc = "what a worker must be able to do, a JSON array of strings" },
+  [CQ_CHANGE_PAYLOAD] =
+  { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
+  [CQ_CHANGE_AT] =
+  { CQ_ARG(INT, "available_at_ms"), .zDoc = "nobody gets it before" },
+  [CQ_CHANGE_DELAY] =
+  { CQ_ARG(INT, "delay_ms"), .zDoc = "nobody gets it before so long" },
+  [CQ_CHANGE_ATTEMPTS] =
+  { CQ_ARG(INT, "max_attempts"),
+    .zDoc = "after so many attempts a retry fails the job" },
+  [CQ_CHANGE_RECLAIMS] =
+  { CQ_ARG(INT, "max_reclaims"),
+    .zDoc = "after so many expired leases the job fails" },
+  [CQ_CHANGE_PARTITION] =
+  { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
+    .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_CHANGE_NOW] = CQ_ARG_NOW,
+  [CQ_CHANGE_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqLaneOpt[] = {
   [CQ_LANE_RESULT] =
   { CQ_ARG(ANY, "result"), .mVerb = 1<<CQ_COMPLETE,
     .zDoc = "kept in claimq_job.result, any value" },
+  [CQ_LANE_PROGRESS] =
+  { CQ_ARG(ANY, "progress"), .mVerb = 1<<CQ_RENEW|1<<CQ_RELEASE|1<<CQ_RETRY,
+    .zDoc = "kept in claimq_job.progress for the next attempt, any value" },
+  [CQ_LANE_CLASS] =
+  { CQ_ARG(TEXT, "error_class"), .mVerb = 1<<CQ_RETRY|1<<CQ_REJECT,
+    .iMax = 64, .zDoc = "what kind of failure it was, a word of yours" },
 };
 
 /**************************************************************************
@@ -179,6 +222,16 @@ CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   zText = (char*)&pCaps->a[n];
   pCaps->zOut = &zText[json.n];
   pCaps->n = claimqCapsSplit(json, pCaps->a, zText);
+}
+
+CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
+  CqText t = claimqStr("[]");
+  claimqLaneCaps(p, json, pCaps);
+  if( pCaps->n ){
+    t.z = pCaps->zOut;
+    t.n = claimqCapsJoin(pCaps->a, pCaps->n, pCaps->zOut);
+  }
+  return t;
 }
 
 CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
@@ -210,12 +263,14 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
       .xArgs = claimqLaneArgs, .xNext = claimqLaneNext,
       .xTidy = claimqLaneTidy, .xStamp = claimqLaneStamp,
-      .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt },
+      .xDone = claimqLaneDone, .xNextAt = claimqLaneNextAt,
+      .xRows = claimqLaneRows, .xWhy = claimqLaneWhy },
     { .zName = "claimq_reclaim", .zDoc = "claim a job again, by a grant",
       .zCols = "outcome:t " CQ_LANE_COLS, .zOrder = "outcome",
       .aArg = cqReclaimArg, .nArg = CQ_ARRAYSIZE(cqReclaimArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qjc",
-      .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp },
+      .xNext = claimqReclaimNext, .xStamp = claimqReclaimStamp,
+      .xRows = claimqReclaimRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_submit", .zDoc = "add a job to a lane",
@@ -226,6 +281,10 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eKind = CQ_F_WRITE, .nMin = 3,
       .aArg = cqGrantArg, .nArg = CQ_ARRAYSIZE(cqGrantArg),
       .aOpt = cqGrantOpt, .nOpt = CQ_GRANT_N, .xFunc = claimqLaneGrant },
+    { .zName = "claimq_change", .zDoc = "change a job that nobody holds",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqChangeArg, .nArg = CQ_ARRAYSIZE(cqChangeArg),
+      .aOpt = cqChangeOpt, .nOpt = CQ_CHANGE_N, .xFunc = claimqLaneChange },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -235,11 +294,16 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
       .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+    { .eSelect = CQ_SQL_LANE_OLD_SETS,
+      .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
+  static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
+  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqLaneOpt, .nOpt = CQ_ARRAYSIZE(cqLaneOpt),
@@ -249,6 +313,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
         CQ_SQL_LANE_REVOKE),
     .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
         -1, -1, -1, -1),
+    .xVerbCheck = claimqLaneCheck,
     .xLost = claimqLaneLost,
     .xDecide = claimqLaneDecide,
     .xBind = claimqLaneBind,

@@ -13,8 +13,8 @@
 #define CQ_LANE_COLS \
   "job_id:i lane_id:t partition_key:i priority:i payload:b " \
   "required_capabilities:t attempt_index:i reclaim_count:i " \
-  "created_at_ms:i available_at_ms:i"
-#define CQ_LANE_NCOL 10
+  "created_at_ms:i available_at_ms:i progress:b"
+#define CQ_LANE_NCOL 11
 
 /* Arguments of claimq_lane(). */
 #define CQ_LANE_LANE      0
@@ -31,7 +31,7 @@ typedef enum CqSubmitOpt {
   CQ_SUBMIT_DELAY, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF, CQ_SUBMIT_FACTOR,
   CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS, CQ_SUBMIT_RECLAIM,
   CQ_SUBMIT_PARTITION, CQ_SUBMIT_FLOW, CQ_SUBMIT_NAMESPACE, CQ_SUBMIT_TAG,
-  CQ_SUBMIT_NOW, CQ_SUBMIT_N
+  CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N
 } CqSubmitOpt;
 
 /* Arguments and options of claimq_grant(). */
@@ -40,11 +40,21 @@ typedef enum CqSubmitOpt {
 #define CQ_GRANT_TTL   2
 typedef enum CqGrantOpt {
   CQ_GRANT_INCARNATION, CQ_GRANT_LANE, CQ_GRANT_HASH, CQ_GRANT_CAPS,
-  CQ_GRANT_ROUTE, CQ_GRANT_ADMISSION, CQ_GRANT_NOW, CQ_GRANT_N
+  CQ_GRANT_ROUTE, CQ_GRANT_ADMISSION, CQ_GRANT_NOW, CQ_GRANT_REQUEST,
+  CQ_GRANT_N
 } CqGrantOpt;
 
+/* Options of claimq_change(). */
+typedef enum CqChangeOpt {
+  CQ_CHANGE_LANE, CQ_CHANGE_PRIORITY, CQ_CHANGE_CAPS, CQ_CHANGE_PAYLOAD,
+  CQ_CHANGE_AT, CQ_CHANGE_DELAY, CQ_CHANGE_ATTEMPTS, CQ_CHANGE_RECLAIMS,
+  CQ_CHANGE_PARTITION, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST, CQ_CHANGE_N
+} CqChangeOpt;
+
 /* Options of the verbs. */
-#define CQ_LANE_RESULT 0
+#define CQ_LANE_RESULT   0
+#define CQ_LANE_PROGRESS 1
+#define CQ_LANE_CLASS    2
 
 /* A list of capabilities, taken apart. */
 typedef struct CqCaps CqCaps;
@@ -59,6 +69,9 @@ CQ_PRIV int claimqLaneCapsCheck(CqOp*, const char *zName, CqText json);
 /* Check and take apart argument "capabilities".  The caller frees pCaps->a
 ** with sqlite3_free(), also after an error. */
 CQ_PRIV void claimqLaneCaps(CqOp*, CqText json, CqCaps*);
+/* The same, and the one way to write that set, which stays as long as
+** pCaps->a. */
+CQ_PRIV CqText claimqLaneCapsText(CqOp*, CqText json, CqCaps*);
 
 /* What cancel, grant and reclaim must know of a job. */
 typedef struct CqLaneState CqLaneState;
@@ -79,6 +92,8 @@ CQ_PRIV void claimqLaneTidy(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneDone(CqClaim*);
 CQ_PRIV i64 claimqLaneNextAt(CqOp*, CqClaim*);
+CQ_PRIV void claimqLaneWhy(CqOp*, CqClaim*, CqWhy*);
+CQ_PRIV void claimqLaneRows(CqOp*, CqClaim*, CqText claimId);
 CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq_judge() */
 /* Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and
 ** write from a[0] on the job's columns, as they will be once it is claimed, and
@@ -87,6 +102,9 @@ CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq_judge() */
 CQ_PRIV int claimqLaneRow(CqOp*, CqClaim*, const CqStmt *pJob, CqCell *a);
 /* The same for job iJob.  pJob is LANE_JOB, and is left ready for the next. */
 CQ_PRIV int claimqLaneRowOf(CqOp*, CqClaim*, CqStmt *pJob, CqCell *a, i64 iJob);
+/* Add a row with the job of a claim that was made before, if it still holds:
+** the job's columns from iCol on.  Returns the row, 0 if it does not hold. */
+CQ_PRIV CqCell *claimqLaneKept(CqOp*, CqClaim*, CqText claimId, int iCol);
 
 /**************************************************************************
 ** Interface to lane_submit.c: new jobs.
@@ -96,8 +114,14 @@ CQ_PRIV void claimqLanePutWrite(CqOp*, CqPut*);
 CQ_PRIV void claimqLanePutDone(CqPut*);
 
 /**************************************************************************
+** Interface to lane_change.c: changing a job that waits.
+*/
+CQ_PRIV void claimqLaneChange(CqOp*, CqCall*);
+
+/**************************************************************************
 ** Interface to lane_verb.c: what verbs and cancel do to a job.
 */
+CQ_PRIV void claimqLaneCheck(CqOp*, CqVerb*);
 CQ_PRIV int claimqLaneLost(CqOp*, CqVerb*, int eVerdict, CqStmt *pHead);
 CQ_PRIV void claimqLaneDecide(CqOp*, CqVerb*, CqStmt *pHead);
 CQ_PRIV void claimqLaneBind(CqOp*, CqVerb*, CqStmt*);
@@ -109,5 +133,6 @@ CQ_PRIV const char *claimqLaneCancel(CqOp*, const CqVal *pKey, int bForce);
 CQ_PRIV void claimqLaneGrant(CqOp*, CqCall*);
 CQ_PRIV void claimqReclaimNext(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
+CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
 
 #endif /* CLAIMQ_LANE_H */

@@ -311,6 +311,42 @@ CQ_PRIV int claimqLaneRowOf(
 }
 
 /*
+** The columns of the claim are those of the first answer, but expires_at_ms,
+** which is the present one.
+*/
+CQ_PRIV CqCell *claimqLaneKept(
+  CqOp *p, CqClaim *pC, CqText claimId, int iCol
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
+  i64 iHead = -1, iFence;
+  CqCell *a = 0;
+  claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  if( claimqStep(p, &s) && (a = claimqRowsAdd(p, pC->pRows))!=0 ){
+    CqCell *aClaim = &a[iCol+CQ_LANE_NCOL];
+    int i;
+    for(i=0; i<CQ_LANE_NCOL; i++){
+      claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
+    }
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
+        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+        claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
+    claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
+                     CQ_COL_LANE_KEPT_previous_claim_id);
+  }
+  claimqStmtDone(p, &s);
+  return a;
+}
+
+/*
+** The answer to a repeated request: the job of one of the claims, if it holds.
+*/
+CQ_PRIV void claimqLaneRows(CqOp *p, CqClaim *pC, CqText claimId){
+  claimqLaneKept(p, pC, claimId, 0);
+}
+
+/*
 ** The rows of what was picked, in order.
 */
 static void cqLaneRows(CqOp *p, CqClaim *pC){
@@ -390,6 +426,75 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
     if( iLater<iAt ) iAt = iLater;
   }
   return iAt;
+}
+
+/*
+** 1 if the worker satisfies set iSet.
+*/
+static int cqLaneHasSet(const CqLane *pL, i64 iSet){
+  int i;
+  for(i=0; i<pL->sets.n && pL->sets.a[i]!=iSet; i++){}
+  return iSet==0 || i<pL->sets.n;
+}
+
+/*
+** The detail of reason capability: what the worker lacks for this job.
+*/
+static void cqLaneLacks(
+  CqOp *p, const CqLane *pL, CqRows *pRows, CqCell *pCell, CqText required
+){
+  char *z = claimqMalloc(p, (i64)required.n+2);
+  CqText t;
+  if( z==0 ) return;
+  t.z = z;
+  t.n = claimqCapsMissing(required, pL->offered.a, pL->offered.n, z);
+  if( t.n ) claimqCellText(p, pRows, pCell, t);
+  sqlite3_free(z);
+}
+
+/*
+** Why the job that pJob, LANE_WHY, stands on is not claimed.
+*/
+static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
+  CqJobState job;
+  int eWhy;
+  *piUntil = CQ_I64_MAX;
+  if( claimqColInt(pJob, CQ_COL_LANE_WHY_partition_key)
+      !=pC->aArg[CQ_LANE_PARTITION].i ){
+    return CQ_WHY_PARTITION;
+  }
+  if( !cqLaneHasSet(cqLaneOwn(pC), claimqColInt(pJob,
+          CQ_COL_LANE_WHY_cap_id)) ){
+    return CQ_WHY_CAPABILITY;
+  }
+  job.iAvailable = claimqColInt(pJob, CQ_COL_LANE_WHY_available_at_ms);
+  job.bActive = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_active);
+  job.bAuto = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_auto);
+  job.iExpires = claimqColInt(pJob, CQ_COL_LANE_WHY_expires_at_ms);
+  job.nReclaim = claimqColInt(pJob, CQ_COL_LANE_WHY_reclaim_count);
+  job.nMaxReclaim = claimqColInt(pJob, CQ_COL_LANE_WHY_max_reclaims);
+  eWhy = claimqJobWhy(&job, claimqNow(p));
+  *piUntil = claimqWhyUntil(eWhy, job.iAvailable, job.iExpires);
+  return eWhy;
+}
+
+CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt s;
+  if( pL->offered.n ) cqLaneSets(p, pC);
+  s = claimqStmt(p, CQ_SQL_LANE_WHY);
+  claimqBindText(p, &s, CQ_LANE_WHY_lane, pC->aArg[CQ_LANE_LANE].t);
+  while( claimqStep(p, &s) ){
+    i64 iUntil;
+    int eWhy = cqLaneWhyJob(p, pC, &s, &iUntil);
+    CqCell *pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
+        claimqColInt(&s, CQ_COL_LANE_WHY_job_id), iUntil);
+    if( pDetail && eWhy==CQ_WHY_CAPABILITY ){
+      cqLaneLacks(p, pL, pWhy->pRows, pDetail,
+          claimqColText(p, &s, CQ_COL_LANE_WHY_required_capabilities));
+    }
+  }
+  claimqStmtDone(p, &s);
 }
 
 /**************************************************************************

@@ -26,6 +26,25 @@ struct CqGrant {
   i64 iGrant;                     /* OUT */
 };
 
+/*
+** Raise bad_argument unless the lane of the grant is the job's: the two were
+** mixed up.
+*/
+static void cqGrantLane(CqOp *p, const CqGrant *pG){
+  CqText lane = pG->aOpt[CQ_GRANT_LANE].t;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_OF);
+  claimqBindInt(p, &s, CQ_LANE_OF_job, pG->aArg[CQ_GRANT_JOB].i);
+  if( claimqStep(p, &s) ){
+    CqText own = claimqColText(p, &s, CQ_COL_LANE_OF_lane_id);
+    if( !claimqTextEq(own, lane) ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "lane_id is '%.*s', but job %lld is in "
+          "lane '%.*s'", claimqShown(lane), lane.z, pG->aArg[CQ_GRANT_JOB].i,
+          claimqShown(own), own.z);
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
 static void cqGrantLoad(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
@@ -39,6 +58,7 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
         "job %lld is held by a live claim: wait for its end, or revoke it",
         iJob);
   }
+  if( pG->aOpt[CQ_GRANT_LANE].bGiven ) cqGrantLane(p, pG);
   pTask->eNeed = CQ_NEED_ONE;
 }
 
@@ -64,6 +84,10 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
   pG->iGrant = sqlite3_last_insert_rowid(p->db);
 }
 
+static void cqGrantAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(0), ((CqGrant*)pTask)->iGrant);
+}
+
 /*
 ** Raise bad_argument unless the text, if there is one, is one JSON value.
 */
@@ -84,6 +108,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   memset(&g, 0, sizeof(g));
   g.task.xLoad = cqGrantLoad;
   g.task.xApply = cqGrantApply;
+  g.task.xAnswer = cqGrantAnswer;
   g.task.zWhat = "claimq_grant()";
   g.aArg = pCall->aArg;
   g.aOpt = aOpt;
@@ -91,6 +116,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
     claimqLaneCapsCheck(p, "worker_capabilities", aOpt[CQ_GRANT_CAPS].t);
   }
   cqGrantJson(p, "route_snapshot_json", aOpt[CQ_GRANT_ROUTE].t);
+  if( p->pReq ) p->pReq->owner = pCall->aArg[CQ_GRANT_OWNER].t;
   claimqRun(p, &g.task);
   if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, g.iGrant);
 }
@@ -166,6 +192,14 @@ CQ_PRIV void claimqReclaimNext(CqOp *p, CqClaim *pC){
     claimqLaneRowOf(p, pC, &job, &a[1], iJob);
     claimqStmtDone(p, &job);
   }
+}
+
+/*
+** The answer to a repeated request, if that claimed the job.
+*/
+CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
+  CqCell *a = claimqLaneKept(p, pC, claimId, 1);
+  if( a ) claimqCellText(p, pC->pRows, &a[0], claimqStr("claimed"));
 }
 
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){

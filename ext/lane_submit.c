@@ -50,12 +50,7 @@ CQ_PRIV void claimqLanePutCheck(CqOp *p, CqPut *pPut){
   CqSubmit *pS = (CqSubmit*)&pPut->own;
   const CqVal *aOpt = pPut->aOpt;
   if( pPut->bPlain ) return;
-  pS->caps = claimqStr("[]");
-  claimqLaneCaps(p, aOpt[CQ_SUBMIT_CAPS].t, &pS->list);
-  if( pS->list.n ){
-    pS->caps.z = pS->list.zOut;
-    pS->caps.n = claimqCapsJoin(pS->list.a, pS->list.n, pS->list.zOut);
-  }
+  pS->caps = claimqLaneCapsText(p, aOpt[CQ_SUBMIT_CAPS].t, &pS->list);
   pS->iAvailable = claimqDueAt(p, &aOpt[CQ_SUBMIT_AT], &aOpt[CQ_SUBMIT_DELAY]);
   if( aOpt[CQ_SUBMIT_KEY].bGiven ) pPut->task.xLoad = cqSubmitLoad;
 }

@@ -3,19 +3,35 @@
 **
 **     SELECT claimq_complete('qjc:1:1', :token, 'result', 'sent');      -- 1
 **     SELECT claimq_complete('qjc:1:1', :token);           -- 1, once more
-**     SELECT claimq_retry('qjc:2:1', :token, 'timeout');   -- retry, or dead
+**     SELECT claimq_renew('qjc:2:1', :token, 30000, 'progress', 'page 7');
+**     SELECT claimq_retry('qjc:2:1', :token, 'no answer',
+**       'error_class', 'timeout');         -- retry, or dead
 **     SELECT claimq_cancel(3);             -- cancelled, claimed or missing
 **
 ** The rule of repetition: the job row remembers how its last claim was
 ** settled.  complete, retry and reject with that claim and token give the same
 ** answer again and write nothing, until the job is claimed again: then there
 ** is a current claim, and the old one is displaced.
+**
+** Progress is written by the statement that renews or settles, and so under the
+** fence: a displaced worker cannot overwrite what the next one stored.
 */
 #include "lane.h"
 
 /**************************************************************************
 ** The verbs
 */
+
+/*
+** To store progress is more than the usual renew.
+*/
+CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
+  if( p->rc==SQLITE_OK && pV->eVerb==CQ_RENEW
+   && pV->aOpt[CQ_LANE_PROGRESS].bGiven
+  ){
+    pV->bNoFast = 1;
+  }
+}
 
 /*
 ** The claim is over, and settledBy says how.  If this very verb settled it the
@@ -84,12 +100,29 @@ CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
 ** Parameters that only some of the settling statements have.
 */
 CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
-  if( pS->eStmt==CQ_SQL_LANE_COMPLETE ){
-    claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
-                    pV->aOpt[CQ_LANE_RESULT].pVal);
-  }else if( pS->eStmt==CQ_SQL_LANE_FAIL ){
-    claimqBindText(p, pS, CQ_LANE_FAIL_by,
-                   claimqStr(pV->eVerb==CQ_RETRY ? "dead" : "reject"));
+  const CqVal *aOpt = pV->aOpt;
+  sqlite3_value *pProgress = aOpt ? aOpt[CQ_LANE_PROGRESS].pVal : 0;
+  switch( pS->eStmt ){
+    case CQ_SQL_LANE_RENEW:
+      claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);
+      break;
+    case CQ_SQL_LANE_COMPLETE:
+      claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
+                      aOpt[CQ_LANE_RESULT].pVal);
+      break;
+    case CQ_SQL_LANE_RELEASE:
+      claimqBindValue(p, pS, CQ_LANE_RELEASE_progress, pProgress);
+      break;
+    case CQ_SQL_LANE_RETRY:
+      claimqBindValue(p, pS, CQ_LANE_RETRY_progress, pProgress);
+      claimqBindText(p, pS, CQ_LANE_RETRY_error_class, aOpt[CQ_LANE_CLASS].t);
+      break;
+    case CQ_SQL_LANE_FAIL:
+      claimqBindValue(p, pS, CQ_LANE_FAIL_progress, pProgress);
+      claimqBindText(p, pS, CQ_LANE_FAIL_error_class, aOpt[CQ_LANE_CLASS].t);
+      claimqBindText(p, pS, CQ_LANE_FAIL_by,
+                     claimqStr(pV->eVerb==CQ_RETRY ? "dead" : "reject"));
+      break;
   }
 }
 
@@ -129,6 +162,10 @@ static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
+static void cqLaneCancelAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(((CqLaneCancel*)pTask)->zResult), 0);
+}
+
 /*
 ** Returns the word for the caller; of no meaning if op has an error.
 */
@@ -137,6 +174,7 @@ CQ_PRIV const char *claimqLaneCancel(CqOp *p, const CqVal *pKey, int bForce){
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqLaneCancelLoad;
   e.task.xApply = cqLaneCancelApply;
+  e.task.xAnswer = cqLaneCancelAnswer;
   e.task.zWhat = "claimq_cancel()";
   e.iJob = pKey->i;
   e.bForce = bForce;

@@ -204,6 +204,23 @@ static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
   return iAt<claimqNow(p) ? claimqNow(p) : iAt;
 }
 
+static void cqLetterWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqStmt s = claimqStmt(p, CQ_SQL_LETTER_WHY);
+  claimqBindText(p, &s, CQ_LETTER_WHY_source, cqLetterSource(pC));
+  claimqBindText(p, &s, CQ_LETTER_WHY_scope, pC->aArg[CQ_LETTER_SCOPE].t);
+  while( claimqStep(p, &s) ){
+    i64 iAvailable = claimqColInt(&s, CQ_COL_LETTER_WHY_available_at_ms);
+    i64 iExpires = claimqColInt(&s, CQ_COL_LETTER_WHY_expires_at_ms);
+    int eWhy = claimqRowWhy(iAvailable,
+        claimqColType(&s, CQ_COL_LETTER_WHY_claim_id)!=SQLITE_NULL, iExpires,
+        claimqNow(p));
+    claimqWhyAdd(p, pWhy, eWhy, 0,
+                 claimqColInt(&s, CQ_COL_LETTER_WHY_letter_id),
+                 claimqWhyUntil(eWhy, iAvailable, iExpires));
+  }
+  claimqStmtDone(p, &s);
+}
+
 static void cqLetterTidy(CqOp *p, CqClaim *pC){
   cqLetterEach(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
                CQ_DUE_MOST, claimqExec);
@@ -463,6 +480,7 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
       .nArg = CQ_ARRAYSIZE(cqLetterArg), .bWrites = 1, .bClaimCols = 1,
       .zPrefix = "qdc", .xNext = cqLetterNext, .xStamp = cqLetterStamp,
       .xTidy = cqLetterTidy, .xRows = cqLetterRows,
+      .xWhy = cqLetterWhy,
       .xNextAt = cqLetterNextAt },
   };
   static const CqFuncDef aFunc[] = {
@@ -474,8 +492,11 @@ CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void){
   static const CqVacuumDef aVacuum[] = {
     { CQ_SQL_LETTER_VACUUM, CQ_SQL_LETTER_VACUUM_DELETE, {-1, -1}, 0 },
   };
+  static const int aStats[] = {CQ_SQL_LETTER_STATS, CQ_SQL_LETTER_STATS_OF};
+  static const int aCheck[] = {CQ_SQL_LETTER_CHECK, CQ_SQL_LETTER_CHECK_CLAIMS};
   static const CqDiscipline letter = {
     .zName = "dead_letter", .zPrefix = "qdc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .eHold = CQ_SQL_LETTER_HOLD,

@@ -252,3 +252,56 @@ CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
   claimqStmtDone(p, pS);
   return iAt;
 }
+
+/**************************************************************************
+** claimq_why
+*/
+
+CQ_PRIV void claimqLookWhy(CqOp *p, CqLook *pLook, CqRows *pRows){
+  CqClaim *pC = &pLook->c;
+  CqWhy why;
+  if( p->rc ) return;
+  memset(&why, 0, sizeof(why));
+  why.pRows = pRows;
+  pC->nMax = 1;
+  claimqNow(p);
+  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
+  if( p->rc==SQLITE_OK && pC->pDef->xWhy ) pC->pDef->xWhy(p, pC, &why);
+  cqLookForget(pC);
+}
+
+#define CQ_WHY_REASON  0          /* Columns of claimq_why */
+#define CQ_WHY_N       1
+#define CQ_WHY_EXAMPLE 2
+#define CQ_WHY_UNTIL   3
+#define CQ_WHY_DETAIL  4
+
+CQ_PRIV CqCell *claimqWhyAdd(
+  CqOp *p, CqWhy *pWhy, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
+){
+  CqRows *pRows = pWhy->pRows;
+  int bNew = pWhy->aiRow[eWhy]==0;
+  CqCell *a;
+  if( p->rc ) return 0;
+  a = bNew ? claimqRowsAdd(p, pRows) : claimqRow(pRows, pWhy->aiRow[eWhy]-1);
+  if( a==0 ) return 0;
+  if( bNew ){
+    pWhy->aiRow[eWhy] = pRows->nRow;
+    claimqCellText(p, pRows, &a[CQ_WHY_REASON],
+                   claimqStr(claimqWhyWords()[eWhy]));
+    claimqCellInt(&a[CQ_WHY_N], 0);
+    if( pExample ) claimqCellValue(p, pRows, &a[CQ_WHY_EXAMPLE], pExample);
+    else claimqCellInt(&a[CQ_WHY_EXAMPLE], iKey);
+  }
+  a[CQ_WHY_N].u.i++;
+  if( iUntil<CQ_I64_MAX && (a[CQ_WHY_UNTIL].eType==SQLITE_NULL
+       || iUntil<a[CQ_WHY_UNTIL].u.i) ){
+    claimqCellInt(&a[CQ_WHY_UNTIL], iUntil);
+  }
+  return bNew && p->rc==SQLITE_OK ? &a[CQ_WHY_DETAIL] : 0;
+}
+
+CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires){
+  if( eWhy==CQ_WHY_HELD ) return iExpires>iAvailable ? iExpires : iAvailable;
+  return eWhy==CQ_WHY_DELAYED ? iAvailable : CQ_I64_MAX;
+}

@@ -635,6 +635,38 @@ static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
 }
 
 /*
+** xWhy: partitions that have something to deliver.
+*/
+static void cqOutboxWhyAll(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  const CqVal *pPartition = &pC->aArg[CQ_OUTBOX_PARTITION];
+  CqStmt s;
+  cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  if( pPartition->bGiven ){
+    cqOutboxFind(p, pC, &s);
+    claimqStmtDone(p, &s);
+  }
+  s = claimqStmt(p, CQ_SQL_OUTBOX_WHY);
+  claimqBindText(p, &s, CQ_OUTBOX_READY_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  while( claimqStep(p, &s) ){
+    i64 iPartition = claimqColInt(&s, CQ_COL_OUTBOX_READY_partition);
+    int eWhy = cqOutboxWhy(p, &s);
+    i64 iUntil = claimqWhyUntil(eWhy,
+        claimqColInt(&s, CQ_COL_OUTBOX_READY_available_at_ms),
+        claimqColInt(&s, CQ_COL_OUTBOX_READY_expires_at_ms));
+    CqStmt msg = cqOutboxMessages(p, pC, &s, 1);
+    int bAny = claimqStep(p, &msg);
+    claimqStmtDone(p, &msg);
+    if( !bAny ) continue;
+    if( pPartition->bGiven && iPartition!=pPartition->i ){
+      eWhy = CQ_WHY_PARTITION;
+      iUntil = CQ_I64_MAX;
+    }
+    claimqWhyAdd(p, pWhy, eWhy, 0, iPartition, iUntil);
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
 ** xRows: the messages of a claim that was made before, if it holds.
 */
 static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
@@ -1015,7 +1047,8 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .aArg = cqOutboxArg, .nArg = CQ_ARRAYSIZE(cqOutboxArg),
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qpc",
       .xArgs = cqOutboxArgs, .xNext = cqOutboxNext, .xStamp = cqOutboxStamp,
-      .xTidy = cqOutboxTidy, .xNextAt = cqOutboxNextAt, .xRows = cqOutboxRows },
+      .xTidy = cqOutboxTidy, .xWhy = cqOutboxWhyAll,
+      .xNextAt = cqOutboxNextAt, .xRows = cqOutboxRows },
   };
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_publish", .zDoc = "put a message into a queue",
@@ -1027,8 +1060,13 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
       .nArg = CQ_ARRAYSIZE(cqQueueArg), .aOpt = cqQueueOpt,
       .nOpt = CQ_ARRAYSIZE(cqQueueOpt), .xFunc = cqQueueFunc },
   };
+  static const int aStats[] = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_MESSAGES
+  };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqOutboxOpt, .nOpt = CQ_ARRAYSIZE(cqOutboxOpt),

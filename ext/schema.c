@@ -75,6 +75,7 @@ static const char *cqSchemaFind(CqOp *p, int bThere){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const char *zType = claimqSchema[i].zType;
+    if( strcmp(zType, "insert")==0 ) continue;         /* Names its table */
     if( !bThere && claimqSchema[i].zOption[0] ) continue;
     if( bThere && (strcmp(zType, "view")==0 || strcmp(zType, "trigger")==0) ){
       continue;
@@ -286,6 +287,17 @@ static const char *cqSchemaAmiss(CqOp *p, int mSettings){
      && cqSchemaHas(p, pObj->zName)!=cqSchemaBelongs(pObj, mSettings)
     ){
       return p->rc ? 0 : pObj->zName;
+    }
+  }
+  return 0;
+}
+
+CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp *p, int *pi){
+  int mSettings = claimqSettings(p);
+  while( *pi<CQ_NSCHEMA && p->rc==SQLITE_OK ){
+    const CqSchemaObj *pObj = &claimqSchema[(*pi)++];
+    if( cqSchemaBelongs(pObj, mSettings) && !cqSchemaHas(p, pObj->zName) ){
+      return p->rc ? 0 : pObj;
     }
   }
   return 0;

@@ -21,10 +21,14 @@
 ** and if it was much the claim also moves those rows to the other place.
 **
 ** A claim of any session does this twice: first with the streams of all
-** sessions, to find the session of the first claimable batch, then with those
+** sessions, to find the first one that has something to give, then with those
 ** of that session.
+**
+** A serial claim also asks what the rest of the session does: is a batch of it
+** held, and is there one that waits for its retry, behind which nothing may be
+** delivered?
 */
-#include "claimq_int.h"
+#include "session.h"
 
 /* The columns of the claim table that are its own: the first of SESSION_READY,
 ** where the last of them has another name. */
@@ -274,6 +278,67 @@ static void cqStreamsRest(CqOp *p, CqStreams *pS){
 }
 
 /**************************************************************************
+** A set of names: the sessions that a claim of any session has passed over
+*/
+typedef struct CqNames CqNames;
+struct CqNames {
+  CqText *a;                      /* nSlot slots; z==0: free */
+  int n, nSlot;                   /* nSlot is a power of two, or 0 */
+};
+
+/*
+** The slot that has the name, or the free one where it belongs.
+*/
+static CqText *cqNamesSlot(const CqNames *pN, CqText t){
+  u32 h = 2166136261u;
+  int i;
+  assert( pN->n<pN->nSlot );
+  for(i=0; i<t.n; i++) h = (h ^ (u8)t.z[i])*16777619u;
+  h ^= h>>15;
+  for(;; h++){
+    CqText *pSlot = &pN->a[h & (u32)(pN->nSlot-1)];
+    if( pSlot->z==0 || claimqTextEq(*pSlot, t) ) return pSlot;
+  }
+}
+
+static int cqNamesHas(const CqNames *pN, CqText t){
+  return pN->n>0 && cqNamesSlot(pN, t)->z!=0;
+}
+
+/*
+** Add a copy of a name that is not there yet.
+*/
+static void cqNamesAdd(CqOp *p, CqNames *pN, CqText t){
+  CqText *pSlot;
+  if( pN->n*2>=pN->nSlot ){
+    CqNames big = {0, 0, 0};
+    int i;
+    big.nSlot = pN->nSlot ? pN->nSlot*2 : 16;
+    big.a = claimqMalloc(p, (i64)big.nSlot*(i64)sizeof(CqText));
+    if( big.a==0 ) return;
+    for(i=0; i<pN->nSlot; i++){
+      if( pN->a[i].z==0 ) continue;
+      *cqNamesSlot(&big, pN->a[i]) = pN->a[i];
+      big.n++;
+    }
+    sqlite3_free(pN->a);
+    *pN = big;
+  }
+  pSlot = cqNamesSlot(pN, t);
+  assert( pSlot->z==0 );
+  pSlot->z = claimqTextDup(p, t);
+  pSlot->n = t.n;
+  if( pSlot->z ) pN->n++;
+}
+
+static void cqNamesClear(CqNames *pN){
+  int i;
+  for(i=0; i<pN->nSlot; i++) sqlite3_free((char*)pN->a[i].z);
+  sqlite3_free(pN->a);
+  memset(pN, 0, sizeof(*pN));
+}
+
+/**************************************************************************
 ** Claim and peek
 */
 typedef struct CqSession CqSession;       /* CqClaim.own */
@@ -282,9 +347,13 @@ struct CqSession {
   char *zSession;                 /* Any session: the one that was chosen */
   u8 bAny;                        /* No session was given */
   int eBoundary, eTake;
+  int bSerial;                    /* -1: as the database's setting says */
+  i64 iKept;                      /* Serial: batches behind this one wait */
+  u8 bLease;                      /* The claim is serial, and remembers it */
   u8 bMove;                       /* The rows leave their place in the index */
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */
+  CqNames wrong;                  /* For upkeep: see cqKnownWrong() */
 };
 
 #define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .eRole = CQ_ROLE_SCOPE, \
@@ -297,42 +366,51 @@ struct CqSession {
 #define CQ_ARG_TAKE { CQ_ARG(WORD, "take"), .xWords = claimqTakeWords, \
   .mFlag = CQ_A_LOOK, \
   .zDoc = "turn work, a command, or whichever comes first" }
+#define CQ_ARG_SERIAL { CQ_ARG(INT, "serial"), .iMax = 1, \
+  .mFlag = CQ_A_LOOK, \
+  .zDoc = "1: nothing while a batch of the session is held" }
 
 /* Arguments of claimq(...). */
 #define CQ_SC_SESSION  0
 #define CQ_SC_BOUNDARY 5
 #define CQ_SC_TAKE     6
+#define CQ_SC_SERIAL   8
 static const CqArgDef cqSessionArg[] = {
   CQ_ARG_SESSION, CQ_ARG_OWNER, CQ_ARG_TTL, CQ_ARG_BATCHES, CQ_ARG_INCARNATION,
-  CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+  CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW, CQ_ARG_SERIAL, CQ_ARG_REQUEST,
 };
 
 /* Arguments of claimq_peek(...). */
 #define CQ_PC_SESSION  0
 #define CQ_PC_BOUNDARY 2
 #define CQ_PC_TAKE     3
+#define CQ_PC_SERIAL   5
 static const CqArgDef cqPeekArg[] = {
   CQ_ARG_SESSION, CQ_ARG_BATCHES, CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_NOW,
+  CQ_ARG_SERIAL,
 };
 
 /*
 ** Keep the arguments that the two tables have in different places.
 */
-static void cqSessionKeep(CqClaim *pC, int iSession, int iBoundary, int iTake){
+static void cqSessionKeep(
+  CqClaim *pC, int iSession, int iBoundary, int iTake, int iSerial
+){
   CqSession *pOwn = (CqSession*)&pC->own;
   assert( sizeof(*pOwn)<=sizeof(pC->own) );
   pOwn->session = pC->aArg[iSession].t;
   pOwn->bAny = pOwn->session.z==0;
   pOwn->eBoundary = (int)pC->aArg[iBoundary].i;
   pOwn->eTake = (int)pC->aArg[iTake].i;
+  pOwn->bSerial = pC->aArg[iSerial].bGiven ? (int)pC->aArg[iSerial].i : -1;
 }
 static void cqSessionArgs(CqOp *p, CqClaim *pC){
   (void)p;
-  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE);
+  cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE, CQ_SC_SERIAL);
 }
 static void cqPeekArgs(CqOp *p, CqClaim *pC){
   (void)p;
-  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE);
+  cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE, CQ_PC_SERIAL);
 }
 
 /*
@@ -388,13 +466,214 @@ static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
 }
 
 /*
-** Any session: choose that of the first claimable batch of all.  0 if there is
-** none or op has an error, else pOwn->session is set, and xDone frees it.
+** 1 if the claim is a serial one: it says so, or the database does.
 */
-static int cqSessionChoose(CqOp *p, CqClaim *pC){
+static int cqSessionSerial(CqOp *p, const CqClaim *pC){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  return pOwn->bSerial>=0 ? pOwn->bSerial
+                          : (claimqSettings(p) & CQ_SET_SERIAL)!=0;
+}
+
+/*
+** 1 if a live claim holds a batch of the session.  If none does, *piKept is the
+** first batch of it that was claimed before and waits for its retry,
+** CQ_I64_MAX if there is none.
+*/
+static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BUSY);
+  int bBusy = 0;
+  claimqBindText(p, &s, CQ_SESSION_BUSY_session, session);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  *piKept = CQ_I64_MAX;
+  while( !bBusy && claimqStep(p, &s) ){
+    i64 iSeq = claimqColInt(&s, CQ_COL_SESSION_BUSY_enqueue_seq);
+    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_held)!=0;
+    if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
+      *piKept = iSeq;
+    }
+  }
+  claimqStmtDone(p, &s);
+  return bBusy;
+}
+
+/*
+** Any session: 1 if the session gives something to the claim.  pB is its first
+** claimable batch.
+*/
+static int cqSessionGives(
+  CqOp *p, CqClaim *pC, CqText session, const CqBatch *pB, int bSerial
+){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqSelect sel;
+  claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
+  if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
+  if( !bSerial ) return 1;
+  return !cqSessionBusy(p, session, &pOwn->iKept) && pB->iSeq<pOwn->iKept;
+}
+
+/**************************************************************************
+** Any session, where the database keeps a row for each: see sql/schema.sql
+*/
+#define CQ_KNOWN_COMMAND 1        /* claimq_session.state */
+#define CQ_KNOWN_TURN    2
+#define CQ_KNOWN_LATE    3
+#define CQ_KNOWN_BUSY    4        /* is added */
+#define CQ_NKNOWN        8
+
+typedef struct CqBest CqBest;     /* The best session so far */
+struct CqBest {
+  i64 iSeq;                       /* Its first batch; CQ_I64_MAX: none */
+  i64 iKept;                      /* As CqSession.iKept */
+  char *zSession;
+  int nSession;
+  int bSerial;                    /* The claim is serial */
+};
+
+/*
+** 1 if the claim may take from sessions in this state.
+*/
+static int cqKnownFits(const CqClaim *pC, int eState, int bSerial){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  if( eState>=CQ_KNOWN_BUSY && bSerial ) return 0;
+  switch( eState & ~CQ_KNOWN_BUSY ){
+    case CQ_KNOWN_COMMAND:
+      return pOwn->eTake!=CQ_TAKE_TURN;
+    case CQ_KNOWN_TURN:
+      return pOwn->eTake!=CQ_TAKE_COMMAND;
+    case CQ_KNOWN_LATE:
+      return pOwn->eTake!=CQ_TAKE_COMMAND && pOwn->eBoundary==CQ_BOUNDARY_IDLE;
+  }
+  return 0;
+}
+
+/*
+** Look at a session: if it gives something, and that comes before what the best
+** one gives, it is the best now.  Returns its first claimable batch, 0 if there
+** is none.
+*/
+static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
+  i64 iKept = pOwn->iKept, iFirst = 0;
+  const CqBatch *pB;
+  CqStreams s;
+  cqStreamsOpen(p, &s, session, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
+  while( (pB = cqStreamsHead(p, &s))!=0 && pB->eWhy!=CQ_WHY_CLAIMABLE ){
+    cqSessionBad(p, pC, pB);
+    cqStreamsNext(p, &s, pB);
+  }
+  if( pB ){
+    iFirst = pB->iSeq;
+    if( iFirst<pBest->iSeq
+     && cqSessionGives(p, pC, session, pB, pBest->bSerial)
+    ){
+      sqlite3_free(pBest->zSession);
+      pBest->zSession = claimqTextDup(p, session);
+      pBest->nSession = session.n;
+      pBest->iSeq = iFirst;
+      pBest->iKept = pOwn->iKept;
+    }
+    cqStreamsRest(p, &s);
+  }
+  cqStreamsClose(p, &s);
+  pOwn->iKept = iKept;
+  return iFirst;
+}
+
+/*
+** What is known of the session is wrong: have it repaired, if the claim writes.
+*/
+static void cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( pC->pDef->bWrites && pOwn->wrong.n<CQ_DUE_MOST
+   && !cqNamesHas(&pOwn->wrong, session)
+  ){
+    cqNamesAdd(p, &pOwn->wrong, session);
+  }
+}
+
+/*
+** The first session in a state whose head comes after iAfter: its head,
+** CQ_I64_MAX if there is none.  With pBest it is also looked at.
+*/
+static i64 cqKnownNext(
+  CqOp *p, CqClaim *pC, int eState, i64 iAfter, CqBest *pBest
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN);
+  i64 iHead = CQ_I64_MAX;
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_state, eState);
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_after, iAfter);
+  if( claimqStep(p, &s) ){
+    iHead = claimqColInt(&s, CQ_COL_SESSION_KNOWN_head);
+    if( pBest ){
+      CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_session_id);
+      i64 iFirst = cqKnownLook(p, pC, session, pBest);
+      if( iFirst==0 || iFirst>iHead ) cqKnownWrong(p, pC, session);
+    }
+  }
+  claimqStmtDone(p, &s);
+  return iHead;
+}
+
+/*
+** Look at the sessions whose state may be another by now: all of them.
+*/
+static void cqKnownDue(CqOp *p, CqClaim *pC, CqBest *pBest){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN_DUE);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  while( claimqStep(p, &s) ){
+    CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_DUE_session_id);
+    cqKnownLook(p, pC, session, pBest);
+    if( claimqColInt(&s, CQ_COL_SESSION_KNOWN_DUE_due)<0 ){
+      cqKnownWrong(p, pC, session);
+    }
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** As cqSessionChoose(): the sessions in states that fit, in the order of their
+** heads, until one comes after the best.
+*/
+static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  i64 aHead[CQ_NKNOWN];
+  CqBest best;
+  int i;
+  memset(&best, 0, sizeof(best));
+  best.iSeq = CQ_I64_MAX;
+  best.bSerial = bSerial;
+  cqKnownDue(p, pC, &best);
+  for(i=0; i<CQ_NKNOWN; i++){
+    aHead[i] = cqKnownFits(pC, i, bSerial) ? cqKnownNext(p, pC, i, 0, 0)
+                                           : CQ_I64_MAX;
+  }
+  while( p->rc==SQLITE_OK ){
+    int iMin = 0;
+    for(i=1; i<CQ_NKNOWN; i++) if( aHead[i]<aHead[iMin] ) iMin = i;
+    if( aHead[iMin]>=best.iSeq ) break;
+    cqKnownNext(p, pC, iMin, aHead[iMin]-1, &best);
+    aHead[iMin] = cqKnownNext(p, pC, iMin, aHead[iMin], 0);
+  }
+  sqlite3_free(pOwn->zSession);
+  pOwn->zSession = best.zSession;
+  pOwn->session.z = best.zSession;
+  pOwn->session.n = best.nSession;
+  pOwn->iKept = best.iKept;
+  return p->rc==SQLITE_OK && best.zSession!=0;
+}
+
+/*
+** Any session: choose the first that has something to give, in the order of
+** their first claimable batches.  0 if there is none or op has an error, else
+** pOwn->session is set, and xDone frees it.
+*/
+static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bWrites = pC->pDef->bWrites;
   CqText any = {0, 0};
+  CqNames past = {0, 0, 0};
   const CqBatch *pB;
   CqStreams s;
   cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
@@ -403,16 +682,25 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC){
     if( pB->eWhy==CQ_WHY_CLAIMABLE
      && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
     ){
-      pOwn->session = claimqColText(p, pB->pStmt, CQ_S(session_id));
-      sqlite3_free(pOwn->zSession);
-      pOwn->session.z = pOwn->zSession = claimqTextDup(p, pOwn->session);
-      cqStreamsRest(p, &s);
-      break;
+      CqText session = claimqColText(p, pB->pStmt, CQ_S(session_id));
+      if( !cqNamesHas(&past, session) ){
+        if( cqSessionGives(p, pC, session, pB, bSerial) ){
+          sqlite3_free(pOwn->zSession);
+          pOwn->zSession = claimqTextDup(p, session);
+          pOwn->session.z = pOwn->zSession;
+          pOwn->session.n = session.n;
+          cqStreamsRest(p, &s);
+          break;
+        }
+        cqNamesAdd(p, &past, session);
+      }
+    }else{
+      cqSessionBad(p, pC, pB);
     }
-    cqSessionBad(p, pC, pB);
     cqStreamsNext(p, &s, pB);
   }
   cqStreamsClose(p, &s);
+  cqNamesClear(&past);
   return p->rc==SQLITE_OK && pB!=0;
 }
 
@@ -423,6 +711,7 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
   CqSession *pOwn = (CqSession*)&pC->own;
   const CqBatch *pB;
   while( !pOwn->sel.bDone && (pB = cqStreamsHead(p, pS))!=0 ){
+    if( pB->iSeq>pOwn->iKept ) break;
     if( pB->eWhy==CQ_WHY_CLAIMABLE ){
       if( !claimqSelectOffer(&pOwn->sel, &pB->cand) ) break;
       cqSessionTake(p, pC, pB);
@@ -437,23 +726,37 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 
 /*
 ** Load and decide.  What a claim of any session met is listed by its choice:
-** what it then meets in the session was met there.
+** what it then meets in the session was met there, and so was looked at what a
+** serial claim must know.
 */
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bList = pC->pDef->bWrites && !pOwn->bAny;
+  int bKnown = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
+  int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
-  pOwn->bMove = 0;
-  if( pOwn->bAny && !cqSessionChoose(p, pC) ) return;
+  cqNamesClear(&pOwn->wrong);
+  pOwn->bMove = (u8)bKnown;
+  pOwn->iKept = CQ_I64_MAX;
+  if( pOwn->bAny ){
+    pOwn->bLease = (u8)cqSessionSerial(p, pC);
+    if( !(bKnown ? cqKnownChoose(p, pC, pOwn->bLease)
+                 : cqSessionChoose(p, pC, pOwn->bLease)) ) return;
+  }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
                 bList ? &pOwn->due : 0);
-  cqSessionSelect(p, pC, &s);
+  if( !pOwn->bAny && (s.bReady || s.bDue) ){
+    pOwn->bLease = (u8)cqSessionSerial(p, pC);
+    if( pOwn->bLease ) bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept);
+  }
+  if( !bBusy ) cqSessionSelect(p, pC, &s);
   if( pC->ids.n ) cqStreamsRest(p, &s);
   cqStreamsClose(p, &s);
   if( pC->pDef->bWrites ){
-    claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW);
+    claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW
+                     || pOwn->wrong.n>0);
   }
 }
 
@@ -462,22 +765,37 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
 */
 static void cqSessionPlace(CqOp *p, int eStmt, const CqIds *pIds){
   CqStmt s = claimqStmt(p, eStmt);
+  i64 iFirst = pIds->a[0], iLast = pIds->a[0];
+  int i;
+  for(i=1; i<pIds->n; i++){
+    if( pIds->a[i]<iFirst ) iFirst = pIds->a[i];
+    if( pIds->a[i]>iLast ) iLast = pIds->a[i];
+  }
   claimqBindIds(p, &s, CQ_SESSION_PARK_ids, pIds);
-  claimqBindInt(p, &s, CQ_SESSION_PARK_first, pIds->a[0]);
-  claimqBindInt(p, &s, CQ_SESSION_PARK_last, pIds->a[pIds->n-1]);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_first, iFirst);
+  claimqBindInt(p, &s, CQ_SESSION_PARK_last, iLast);
   claimqExec(p, &s);
 }
 
 /*
-** Put the indexes in order, so that the next claim finds its rows at once.
+** Put the indexes in order, so that the next claim finds its rows at once, and
+** repair what is known of sessions.
 */
 static void cqSessionTidy(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
+  int i;
   if( pOwn->passed.n>CQ_PASS_FEW ){
     cqSessionPlace(p, CQ_SQL_SESSION_PARK, &pOwn->passed);
   }
   if( pOwn->due.n>=CQ_DUE_FEW ){
     cqSessionPlace(p, CQ_SQL_SESSION_PROMOTE, &pOwn->due);
+  }
+  for(i=0; i<pOwn->wrong.nSlot; i++){
+    if( pOwn->wrong.a[i].z ){
+      CqStmt s = claimqStmt(p, CQ_SQL_SESSION_LOOK);
+      claimqBindText(p, &s, CQ_SESSION_LOOK_session, pOwn->wrong.a[i]);
+      claimqExec(p, &s);
+    }
   }
 }
 
@@ -501,6 +819,8 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
   }
   claimqBindInt(p, &s, CQ_SESSION_STAMP_size, n);
   claimqBindInt(p, &s, CQ_SESSION_STAMP_last, pC->ids.a[n-1]);
+  if( pOwn->bLease ) claimqBindInt(p, &s, CQ_SESSION_STAMP_serial, 1);
+  else claimqBindNull(p, &s, CQ_SESSION_STAMP_serial);
   claimqClaimStamp(p, pC, &s, n);
 }
 
@@ -508,6 +828,7 @@ static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   claimqIdsClear(&pOwn->passed);
   claimqIdsClear(&pOwn->due);
+  cqNamesClear(&pOwn->wrong);
   sqlite3_free(pOwn->zSession);
 }
 
@@ -516,26 +837,120 @@ static void cqSessionDone(CqClaim *pC){
 */
 static i64 cqSessionNextAt(CqOp *p, CqClaim *pC){
   CqText session = ((CqSession*)&pC->own)->session;
+  int bSerial = cqSessionSerial(p, pC);
   CqStmt s;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
   s = claimqStmt(p, session.z ? CQ_SQL_SESSION_LATER
                               : CQ_SQL_SESSION_ANY_LATER);
   if( session.z ) claimqBindText(p, &s, CQ_SESSION_LATER_session, session);
   claimqBindInt(p, &s, CQ_SESSION_LATER_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_SESSION_LATER_serial, bSerial);
   claimqBindInt(p, &s, CQ_SESSION_LATER_limit, CQ_LOOK_ROWS);
   return claimqLookLater(p, &s);
 }
 
-/**************************************************************************
-** claimq_enqueue(session, payload [, option, value]...) -> batch_id
+/*
+** One session as xWhy sees it: what the first of its batches that cannot be
+** taken is kept by, keeps all behind it.
 */
-#define CQ_E_SOURCE_KEY 0
-#define CQ_E_WORK       1
-#define CQ_E_DELIVERY   2
-#define CQ_E_SLOT       3
-#define CQ_E_MERGE      4
-#define CQ_E_AT         5
-#define CQ_E_DELAY      6
+typedef struct CqFront CqFront;
+struct CqFront {
+  char *zSession;                 /* 0: no batch of it was met */
+  CqText session;
+  int eFront;                     /* CQ_WHY_*: what keeps the rest */
+  int bSerial, bBusy;
+  i64 iKept;                      /* As CqSession.iKept */
+};
+
+/*
+** Begin with a session, unless it is the same as before.
+*/
+static void cqFrontEnter(CqOp *p, CqFront *pF, CqText session){
+  if( p->rc || (pF->zSession && claimqTextEq(pF->session, session)) ) return;
+  sqlite3_free(pF->zSession);
+  pF->zSession = claimqTextDup(p, session);
+  pF->session.z = pF->zSession;
+  pF->session.n = session.n;
+  pF->eFront = CQ_WHY_CLAIMABLE;
+  pF->bBusy = 0;
+  pF->iKept = CQ_I64_MAX;
+  if( pF->bSerial && p->rc==SQLITE_OK ){
+    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept);
+  }
+}
+
+/*
+** The reason of a batch that is claimable by itself.
+*/
+static int cqFrontWhy(CqFront *pF, const CqSession *pOwn, const CqBatch *pB){
+  if( pF->eFront==CQ_WHY_CLAIMABLE ){
+    pF->eFront = pF->bBusy ? CQ_WHY_BUSY
+        : pB->iSeq>pF->iKept ? CQ_WHY_KEPT_BACK
+        : claimqHeadWhy(pOwn->eBoundary, pOwn->eTake, &pB->cand);
+  }
+  return pF->eFront;
+}
+
+/*
+** xWhy.  A claim of any session is asked of the session that it would choose;
+** if it would choose none, of all.
+*/
+static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqFront front;
+  CqBatch b;
+  CqStmt s;
+  int bAll;
+  memset(&front, 0, sizeof(front));
+  pOwn->iKept = CQ_I64_MAX;
+  front.bSerial = cqSessionSerial(p, pC);
+  bAll = pOwn->bAny && !cqSessionChoose(p, pC, front.bSerial);
+  s = claimqStmt(p, bAll ? CQ_SQL_SESSION_ANY_WHY : CQ_SQL_SESSION_WHY);
+  if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
+  while( claimqStep(p, &s) ){
+    CqCell *pDetail;
+    int eWhy;
+    cqFrontEnter(p, &front, claimqColText(p, &s, CQ_S(session_id)));
+    cqBatchRead(p, &s, &b);
+    eWhy = b.eWhy;
+    if( eWhy==CQ_WHY_CLAIMABLE ) eWhy = cqFrontWhy(&front, pOwn, &b);
+    if( eWhy==CQ_WHY_UNKNOWN && !pOwn->bAny ) front.eFront = CQ_WHY_UNKNOWN;
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0,
+        claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires));
+    if( pDetail && b.zBad ){
+      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(b.zBad));
+    }
+  }
+  claimqStmtDone(p, &s);
+  sqlite3_free(front.zSession);
+}
+
+/*
+** xRows: the batches of a claim that was made before, if it holds.
+*/
+static void cqSessionRows(CqOp *p, CqClaim *pC, CqText claimId){
+  int nBefore = pC->pRows->nRow;
+  i64 iHead, iFence, nSize = 0;
+  CqStmt s;
+  if( !claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence) ) return;
+  s = claimqStmt(p, CQ_SQL_SESSION_ROWS);
+  claimqBindCommonInt(p, &s, CQ_P_head, iHead);
+  claimqBindCommonText(p, &s, CQ_P_claim, claimId);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pC->pRows);
+    nSize = claimqColInt(&s, CQ_COL_SESSION_ROWS_claim_size);
+    claimqCellColumns(p, pC->pRows, a, &s, CQ_S_NCOL);
+    claimqLeaseKept(p, pC->pRows, a ? &a[CQ_S_NCOL] : 0, &s,
+        CQ_COL_SESSION_ROWS_claim_id, iFence,
+        claimqColInt(&s, CQ_COL_SESSION_ROWS_attempts)-1);
+  }
+  claimqStmtDone(p, &s);
+  if( pC->pRows->nRow-nBefore!=nSize ) pC->pRows->nRow = nBefore;
+}
+
+/**************************************************************************
+** claimq_enqueue(session, payload [, option, value]...): session_put.c
+*/
 static const CqArgDef cqEnqueueOpt[] = {
   { CQ_ARG(TEXT, "source_key"),
     .zDoc = "unique in the session; the same key is the same batch" },
@@ -557,155 +972,6 @@ static const CqArgDef cqEnqueueArg[] = {
     .zDoc = "which session" },
   { CQ_ARG(ANY, "payload"), .zDoc = "any value" },
 };
-
-typedef struct CqEnqueue CqEnqueue;       /* CqPut.own */
-struct CqEnqueue {
-  CqMaker maker;                  /* First: makes the batch id */
-  CqText session;
-  CqText key;                     /* The source key, z==0: none */
-  i64 iNow, iAvailable;
-  char zId[CQ_BATCH_ID_SZ];       /* The batch id; empty: not made yet */
-};
-
-/*
-** The batch id of the batch with key iSeq.  Making it here, and not by
-** claimq_batch_id() in the statement, brings 4 % of an enqueue.
-*/
-static const char *cqEnqueueId(CqMaker *pMaker, i64 iSeq){
-  CqEnqueue *pE = (CqEnqueue*)pMaker;
-  claimqBatchId(pE->session, pE->key, pE->iNow, &iSeq, pE->zId);
-  return pE->zId;
-}
-
-/*
-** The source key: a stored batch that has it is the answer, unless the key may
-** be left out.
-*/
-static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
-  CqPut *pPut = (CqPut*)pTask;
-  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
-  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_KEY);
-  claimqBindText(p, &s, CQ_SESSION_BY_KEY_session, pPut->scope);
-  claimqBindText(p, &s, CQ_SESSION_BY_KEY_source_key, pE->key);
-  pTask->eNeed = CQ_NEED_ONE;
-  if( claimqStep(p, &s) ){
-    CqText id = claimqColText(p, &s, CQ_COL_SESSION_BY_KEY_batch_id);
-    if( pPut->bSourceKeyFree ){
-      pE->key.z = 0;
-    }else{
-      sqlite3_free(pPut->zKey);
-      pPut->zKey = claimqTextDup(p, id);
-      pTask->eNeed = CQ_NEED_NOTHING;
-    }
-  }
-  claimqStmtDone(p, &s);
-}
-
-/*
-** Check the options.  The room for the answer is had before anything is
-** written.
-*/
-static void cqEnqueueCheck(CqOp *p, CqPut *pPut){
-  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
-  CqText merge = pPut->aOpt[CQ_E_MERGE].t;
-  assert( sizeof(*pE)<=sizeof(pPut->own) );
-  if( !claimqMergeKeyOk(merge) ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
-        "'payload_default' or 'group:LABEL', got TEXT '%.*s'",
-        claimqShown(merge), merge.z);
-  }
-  pE->maker.xMake = cqEnqueueId;
-  pE->session = pPut->scope;
-  pE->key = pPut->aOpt[CQ_E_SOURCE_KEY].t;
-  pE->iNow = claimqClock(p);
-  pE->iAvailable = claimqDueAt(p, &pPut->aOpt[CQ_E_AT],
-                               &pPut->aOpt[CQ_E_DELAY]);
-  pPut->zKey = claimqMalloc(p, CQ_BATCH_ID_SZ);
-  if( pE->key.z ) pPut->task.xLoad = cqEnqueueLoad;
-}
-
-/*
-** Write the batch.  The INSERT makes the batch id, unless this is the first
-** batch ever, whose id a trigger makes.
-*/
-static void cqEnqueueWrite(CqOp *p, CqPut *pPut){
-  CqEnqueue *pE = (CqEnqueue*)&pPut->own;
-  const CqVal *aOpt = pPut->aOpt;
-  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_INSERT);
-  claimqBindPointer(p, &s, CQ_SESSION_INSERT_maker, pE, CQ_MAKER_TYPE);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_session, pE->session);
-  claimqBindValue(p, &s, CQ_SESSION_INSERT_payload, pPut->pPayload);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_source_key, pE->key);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_work_class, aOpt[CQ_E_WORK].t);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_delivery_policy,
-                 aOpt[CQ_E_DELIVERY].t);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_slot_policy, aOpt[CQ_E_SLOT].t);
-  claimqBindText(p, &s, CQ_SESSION_INSERT_merge_key, aOpt[CQ_E_MERGE].t);
-  claimqBindNow(p, &s);
-  claimqBindInt(p, &s, CQ_SESSION_INSERT_available, pE->iAvailable);
-  claimqBindInt(p, &s, CQ_SESSION_INSERT_due,
-                pE->iAvailable<=pE->iNow ? -1 : pE->iAvailable);
-  if( claimqExec(p, &s)==0 ){
-    claimqFail(p, CQ_CONFLICT, "a trigger on claimq_batch left the row out");
-  }
-  if( p->rc ) return;
-  if( pE->zId[0]==0 ){
-    cqEnqueueId(&pE->maker, sqlite3_last_insert_rowid(p->db));
-  }
-  memcpy(pPut->zKey, pE->zId, CQ_BATCH_ID_SZ);
-}
-
-/**************************************************************************
-** claimq_cancel(batch_id)
-*/
-typedef struct CqSessionCancel CqSessionCancel;
-struct CqSessionCancel {
-  CqTask task;                    /* First */
-  CqText batchId;
-  i64 iSeq;
-  const char *zResult;            /* OUT */
-};
-
-static void cqCancelLoad(CqOp *p, CqTask *pTask){
-  CqSessionCancel *pC = (CqSessionCancel*)pTask;
-  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);
-  claimqBindText(p, &s, CQ_SESSION_BY_BATCH_ID_batch_id, pC->batchId);
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  pC->zResult = "missing";
-  if( claimqStep(p, &s) ){
-    pC->iSeq = claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_enqueue_seq);
-    pC->zResult = "claimed";
-    if( !claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_held) ){
-      pC->zResult = "cancelled";
-      pTask->eNeed = CQ_NEED_ONE;
-    }
-  }
-  claimqStmtDone(p, &s);
-}
-
-static void cqCancelApply(CqOp *p, CqTask *pTask){
-  CqSessionCancel *pC = (CqSessionCancel*)pTask;
-  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_CANCEL);
-  claimqBindInt(p, &s, CQ_SESSION_CANCEL_seq, pC->iSeq);
-  claimqBindText(p, &s, CQ_SESSION_CANCEL_batch_id, pC->batchId);
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
-}
-
-/*
-** The word to return: 'cancelled', 'claimed' or 'missing'.
-*/
-static const char *cqSessionCancel(CqOp *p, const CqVal *pKey, int bForce){
-  CqSessionCancel c;
-  memset(&c, 0, sizeof(c));
-  (void)bForce;
-  c.task.xLoad = cqCancelLoad;
-  c.task.xApply = cqCancelApply;
-  c.task.zWhat = "claimq_cancel()";
-  c.batchId = pKey->t;
-  claimqRun(p, &c.task);
-  return c.zResult;
-}
 
 /**************************************************************************
 ** The verbs
@@ -826,12 +1092,29 @@ static void cqSessionCheckIds(CqOp *p, const CqVerb *pV){
 }
 
 /*
+** The lease of a serial claim is the session's only slot.  Once it has expired,
+** to renew it needs the slot again; conflict if another claim has it.
+*/
+static void cqSessionSlot(CqOp *p, const CqVerb *pV, const CqStmt *pHead){
+  i64 iKept;
+  if( claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_serial)
+   && claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms)<=claimqNow(p)
+   && cqSessionBusy(p, claimqColText(p, pHead,
+                    CQ_COL_SESSION_HOLD_session_id), &iKept)
+  ){
+    claimqFail(p, CQ_CONFLICT, "claim %.*s is serial and has expired, and "
+        "another claim holds a batch of its session now: settle it, or let it "
+        "go", pV->claimId.n, pV->claimId.z);
+  }
+}
+
+/*
 ** What is usual will do for a claim of one row, but for reject, which writes
 ** twice.  A claim of several is settled by cqSessionSettle().
 */
 static void cqSessionDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
-  (void)pHead;
   if( pV->eVerb==CQ_GUARD ) return;
+  if( pV->eVerb==CQ_RENEW ) cqSessionSlot(p, pV, pHead);
   if( cqSessionIdsGiven(pV) ) cqSessionCheckIds(p, pV);
   if( pV->eVerb==CQ_REJECT ) return;
   pV->task.eNeed = CQ_NEED_ONE;
@@ -908,7 +1191,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .bWrites = 1, .bClaimCols = 1, .zPrefix = "qwc",
       .xArgs = cqSessionArgs, .xNext = cqSessionNext,
       .xStamp = cqSessionStamp, .xTidy = cqSessionTidy,
-      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt },
+      .xDone = cqSessionDone, .xNextAt = cqSessionNextAt,
+      .xRows = cqSessionRows, .xWhy = cqSessionWhy },
     { .zName = "claimq_peek", .zDoc = "what a claim of a session would take",
       .zCols = CQ_S_COLS " previous_claim_id:t attempts:i",
       .zOrder = "enqueue_seq",
@@ -922,8 +1206,13 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
       .aOpt = cqEnqueueOpt, .nOpt = CQ_ARRAYSIZE(cqEnqueueOpt),
       .xFunc = claimqPutRun },
   };
+  static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
+  static const int aCheck[] = {
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+  };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",
+    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqSessionOpt, .nOpt = CQ_ARRAYSIZE(cqSessionOpt),
@@ -938,10 +1227,10 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
     .xDecide = cqSessionDecide,
     .xSettle = cqSessionSettle,
     .xVerbDone = cqSessionVerbDone,
-    .eCancel = CQ_T_TEXT, .xCancel = cqSessionCancel,
+    .eCancel = CQ_T_TEXT, .xCancel = claimqSessionCancel,
     .pPut = &aFunc[0],
-    .xPutCheck = cqEnqueueCheck,
-    .xPutWrite = cqEnqueueWrite,
+    .xPutCheck = claimqEnqueueCheck,
+    .xPutWrite = claimqEnqueueWrite,
   };
   return &session;
 }

@@ -289,7 +289,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = CQ_NEED_ONE;
   }
   pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
-              && (pTask->eNeed || !p->bFilter);
+              && (pTask->eNeed || !p->bFilter) && !pTask->bNoKeep;
   assert( !pTask->bKeep || pTask->xAnswer );
 }
 

@@ -7,7 +7,8 @@
 **     -- also jobs that ended a day ago or before, their attempts, and events
 **
 ** What it removes: messages of the outbox that are processed, grants that have
-** expired, dead letters that are resolved or discarded, and with older_than_ms
+** expired, sets of capabilities that no job needs any more, dead letters that
+** are resolved or discarded, and with older_than_ms
 ** jobs that ended so long ago, with their attempts, and events as old.  What
 ** it never removes: messages that wait, letters that are pending or claimed,
 ** jobs that are not terminal and their attempts, partitions, fencing tokens.

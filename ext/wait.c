@@ -316,6 +316,7 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
   CqWait wait;
   int bFound;
   memset(&wait, 0, sizeof(wait));
+  wait.msNextAt = CQ_I64_MAX;
   wait.msTimeout = pCall->aArg[0].i;
   if( pCall->nVal==1 ){
     wait.xLook = cqWaitAny;
@@ -331,9 +332,9 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
   }
   bFound = cqWaitRun(p, &wait);
   if( p->rc ) return;
-  if( pCall->nVal==1 ){
+  if( pCall->nVal==1 && bFound ){
     p->pConn->iVersion = wait.iVersion;
-    p->pConn->bVersion = wait.bVersion;
+    p->pConn->bVersion = 1;
   }
   sqlite3_result_int(pCall->pCtx, bFound);
 }

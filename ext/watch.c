@@ -109,7 +109,7 @@ static int cqWatchNap(i64 us){
 }
 
 /*
-** The descriptors, if there are any, are another process's: forget them.
+** The descriptors, if there are any, are not ours: forget them.
 */
 static void cqWatchForget(CqWatch *p){
   p->iProcess = cqWatchProcess();
@@ -196,14 +196,15 @@ static int cqWatchEvent(CqWatch *p, const struct inotify_event *pEvent){
 }
 
 /*
-** Take all events there are.  1 if something was written.
+** Take all events there are, as long as they do not come faster than they can
+** be taken.  1 if something was written.
 */
 static int cqWatchDrain(CqWatch *p){
   char aBuf[4096];
   struct inotify_event e;
-  int bTold = 0;
+  int bTold = 0, nRead = 0;
   ssize_t n, i;
-  while( p->fd>=0 && (n = read(p->fd, aBuf, sizeof(aBuf)))>0 ){
+  while( p->fd>=0 && nRead++<100 && (n = read(p->fd, aBuf, sizeof(aBuf)))>0 ){
     for(i=0; i+(ssize_t)sizeof(e)<=n; i+=(ssize_t)(sizeof(e)+e.len)){
       memcpy(&e, &aBuf[i], sizeof(e));
       if( cqWatchEvent(p, &e) ) bTold = 1;

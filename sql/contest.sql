@@ -62,3 +62,51 @@ SELECT token FROM {{S}}.claimq_fence WHERE resource=:resource
 -- name: FENCE_RAISE
 INSERT INTO {{S}}.claimq_fence(resource, token) VALUES(:resource, :seen)
 ON CONFLICT(resource) DO UPDATE SET token=max(token, excluded.token)
+
+--------------------------------------------------------------------------
+-- claimq_stats
+
+-- fragment: CONTEST_FROM
+-- Of a subject that is kept back.
+iif(claim_id IS NULL, expires_at_ms, 0)
+
+-- fragment: CONTEST_STATS_ROWS
+SELECT subject_kind||'/'||subject_label AS scope,
+  {{STATS_STATE STATS_CLAIMED CONTEST_FROM}}
+FROM {{S}}.claimq_holder
+
+-- name: CONTEST_STATS like STATS
+SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{CONTEST_STATS_ROWS}})
+GROUP BY scope ORDER BY scope
+
+-- name: CONTEST_STATS_OF like STATS
+-- The number in front of the slash is what CAST finds.
+SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{CONTEST_STATS_ROWS}} WHERE subject_kind=CAST(:scope AS INTEGER)
+    AND subject_label=substr(:scope, instr(:scope, '/')+1))
+WHERE scope=:scope GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: CONTEST_CHECK like CHECK
+SELECT 'claimq_holder' AS table_name, holder_id AS row_key, problem
+FROM (SELECT holder_id, CASE
+    WHEN typeof(subject_kind)<>'integer' OR subject_kind NOT BETWEEN 0 AND 255
+    THEN 'bad subject_kind'
+    {{CHECK_TEXT subject_label}} {{CHECK_COUNT attempts}}
+    {{CHECK_TEXT_NULL previous_claim_id}} {{CHECK_INT expires_at_ms}}
+    {{CHECK_LEASE}} {{CHECK_ONE_CLAIM qsc holder_id}}
+    WHEN fencing_token>(SELECT value FROM {{S}}.claimq_meta
+                        WHERE name='contest_fence')
+    THEN 'fencing_token is after contest_fence of claimq_meta'
+    WHEN NOT claimq_sound(subject_label, previous_claim_id,
+        {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_holder)
+WHERE problem IS NOT NULL
+
+-- name: CONTEST_CHECK_FENCE like CHECK
+SELECT 'claimq_fence' AS table_name, resource AS row_key, 'bad token' AS problem
+FROM {{S}}.claimq_fence WHERE typeof(token)<>'integer'

@@ -32,11 +32,15 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
     max_reclaims))
 
--- fragment: LANE_ROW
--- The columns of the claim table, and what else is needed to claim a job.
+-- fragment: LANE_COLS
+-- The columns of the claim table.
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms) AS available_at_ms,
+ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress
+
+-- fragment: LANE_ROW
+-- The same, and what else is needed to claim a job.
+{{LANE_COLS}},
 fencing_token, claim_id, attempts, state='active' AS active, due
 
 -- name: LANE_READY
@@ -81,6 +85,12 @@ ORDER BY {{LANE_INDEX_ORDER}}
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.
 SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_KEPT
+-- A job as the claim that holds it got it.
+SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
+  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
 -- Stamping them.  A list :ids brings the leases, as claimqLeaseMake() derived
@@ -129,6 +139,7 @@ settled_token=iif(l.claim_id IS NULL, j.lease_token, settled_token),
 settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
 last_error=iif(l.claim_id IS NULL,
   'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
+error_class=iif(l.claim_id IS NULL, NULL, error_class),
 terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
 
 -- fragment: LANE_TAKEABLE
@@ -165,12 +176,14 @@ WHERE job_id IN (
 
 -- name: LANE_PARK
 -- Jobs among the ready ones that are not claimable go where they are found
--- again when they are.
+-- again when they are.  (As LANE_STAMP_NEWS: by their keys, whatever ANALYZE
+-- says.)
 UPDATE {{S}}.claimq_job SET due=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
     WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))
   END
-WHERE job_id IN (SELECT id FROM claimq_ids(:ids)) AND due<0
+FROM (SELECT id FROM claimq_ids(:ids)) AS l
+WHERE job_id=l.id AND ifnull(due, 0)<0
 
 --------------------------------------------------------------------------
 -- New jobs.
@@ -224,14 +237,19 @@ previous_claim_id=NULL
 -- fragment: LANE_KEEP
 -- Its attempt stays with the job.
 settled_owner_id=owner_id, settled_incarnation_id=incarnation_id,
-settled_started_ms=claimed_at_ms
+settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 
 -- fragment: LANE_PAST
 -- Its attempt becomes one of claimq_past, by trigger.
 {{LANE_OVER}}, settled_at_ms=:now, settled_owner_id=NULL
 
+-- fragment: LANE_PROGRESS
+-- What the holder stores of its work; NULL: nothing new.
+progress=ifnull(:progress, progress)
+
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due)
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+  {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
@@ -250,12 +268,13 @@ UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
   state=iif(:until>:now, 'delayed', 'ready'),
   due=iif(:until>:now, :until, -1),
   available_at_ms=ifnull(:until, available_at_ms),
-  attempts=max(0, attempts-1)
+  attempts=max(0, attempts-1), {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RETRY
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry',
-  state='delayed', due=:until, last_error=:reason, available_at_ms=:until,
+  state='delayed', due=:until, last_error=:reason, error_class=:error_class,
+  available_at_ms=:until, {{LANE_PROGRESS}},
   attempt_index=attempt_index+1, retry_count=retry_count+1,
   fencing_token={{FENCE}}
 WHERE {{LANE_HELD}}
@@ -263,7 +282,8 @@ WHERE {{LANE_HELD}}
 -- name: LANE_FAIL
 -- :by is reject, or dead (a retry too many).
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by,
-  state='failed', due=NULL, last_error=:reason, terminal_at_ms=:now
+  state='failed', due=NULL, last_error=:reason, error_class=:error_class,
+  terminal_at_ms=:now, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE
@@ -284,6 +304,32 @@ SELECT terminal_at_ms IS NOT NULL AS terminal, state='active' AS active,
   {{LANE_LIVE}} AS live, reclaim_count, max_reclaims
 FROM {{S}}.claimq_job WHERE job_id=:job
 
+-- name: LANE_OF
+SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job
+
+-- name: LANE_CHANGE_KEY
+-- Another job of lane :lane that has the source key of this one.
+SELECT o.job_id AS job_id
+FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_job AS o
+  INDEXED BY claimq_job_by_key
+WHERE j.job_id=:job AND o.lane_id=:lane AND o.source_key=j.source_key
+  AND o.terminal_at_ms IS NULL AND o.job_id<>:job
+
+-- name: LANE_CHANGE
+-- What is NULL stays.  A job whose claim has expired stays active, where it is.
+UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
+  partition_key=ifnull(:partition_key, partition_key),
+  required_capabilities=ifnull(:capabilities, required_capabilities),
+  priority=ifnull(:priority, priority), payload=ifnull(:payload, payload),
+  max_attempts=ifnull(:max_attempts, max_attempts),
+  max_reclaims=ifnull(:max_reclaims, max_reclaims),
+  available_at_ms=ifnull(:available, available_at_ms),
+  state=CASE WHEN state='active' OR :available IS NULL THEN state
+             WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
+  due=CASE WHEN state='active' OR :available IS NULL THEN due
+           WHEN :available>:now THEN :available ELSE -1 END
+WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
+
 -- name: LANE_CANCEL
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
   state='cancelled', due=NULL, terminal_at_ms=:now
@@ -296,11 +342,12 @@ WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
 INSERT INTO {{S}}.claimq_grant(job_id, owner_id, issued_at_ms, expires_at_ms,
   incarnation_id, lane_id, capability_hash, worker_capabilities,
   route_snapshot_json, admission_summary)
-SELECT job_id, :owner, :now, :expires, :incarnation, ifnull(:lane_id, lane_id),
+SELECT job_id, :owner, :now, :expires, :incarnation, lane_id,
   :capability_hash, :worker_capabilities, :route_snapshot_json,
   :admission_summary
 FROM {{S}}.claimq_job
 WHERE job_id=:job AND state='active' AND NOT ({{LANE_LIVE}})
+  AND lane_id=ifnull(:lane_id, lane_id)
 
 -- name: LANE_GRANT_NEWEST
 SELECT grant_id, owner_id, expires_at_ms
@@ -355,6 +402,24 @@ WHERE settled_owner_id IS NULL AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- name: LANE_OLD_SETS like VACUUM_ROWS
+-- Sets that no job has which is, or can become, claimable.  This looks at all
+-- sets, as claims do, and seeks twice for each; not at jobs.
+SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
+WHERE NOT EXISTS (
+    SELECT 1 FROM {{LANE_INDEX}}
+    WHERE lane_id=s.lane_id AND partition_key=s.partition_key
+      AND cap_id=s.cap_id AND due IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
+    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
+      AND cap_id>0)
+ORDER BY cap_id LIMIT :limit
+
+-- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_capset
+WHERE cap_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
 -- name: LANE_OLD_EVENTS like VACUUM_ROWS
 -- In the order of their ids, which readers go by: an event goes when all
 -- before it have gone.
@@ -364,3 +429,94 @@ ORDER BY event_id LIMIT :limit
 -- name: LANE_OLD_EVENTS_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_event
 WHERE event_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+--------------------------------------------------------------------------
+-- claimq_stats.  Active jobs that wait for a grant stand in no index, so all
+-- jobs are read, also for one lane.
+
+-- fragment: LANE_FROM
+ifnull(available_at_ms, created_at_ms)
+
+-- fragment: LANE_TAKEN
+state='active'
+
+-- fragment: LANE_STATS_ROWS
+SELECT lane_id AS scope, iif(terminal_at_ms IS NULL, w, {{STATS_OVER}}) AS w,
+  n, d, since, at
+FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
+      FROM {{S}}.claimq_job NOT INDEXED)
+
+-- name: LANE_STATS like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+GROUP BY scope ORDER BY scope
+
+-- name: LANE_STATS_OF like STATS
+SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LANE_STATS_ROWS}} WHERE lane_id=:scope
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: LANE_CHECK like CHECK
+SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
+FROM (SELECT job_id, CASE
+    WHEN job_id<=0 THEN 'bad job_id'
+    {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_INT priority}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','completed',
+                                  'failed','cancelled') THEN 'bad state'
+    WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
+    {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
+    {{CHECK_INT attempt_index}} {{CHECK_INT retry_count}}
+    {{CHECK_COUNT reclaim_count}} {{CHECK_COUNT attempts}}
+    {{CHECK_COUNT max_attempts}} {{CHECK_COUNT max_reclaims}}
+    {{CHECK_COUNT backoff_ms}} {{CHECK_COUNT backoff_factor}}
+    {{CHECK_COUNT backoff_max_ms}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_ONE_CLAIM qjc job_id}}
+    WHEN claim_id IS NOT NULL AND state<>'active'
+    THEN 'claimed, and not active'
+    WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
+    THEN 'active, and not claimed'
+    WHEN (terminal_at_ms IS NULL)<>(state IN ('ready','delayed','active'))
+    THEN 'terminal_at_ms does not fit the state'
+    WHEN due IS NULL AND state IN ('ready','delayed')
+      OR due IS NULL AND state='active' AND reclaim='auto'
+      OR due IS NOT NULL AND terminal_at_ms IS NOT NULL
+    THEN 'due does not fit the state'
+    WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
+                                     available_at_ms))
+    THEN 'due is not when it can be claimed'
+    {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
+    WHEN terminal_at_ms IS NULL AND (cap_id<>0 AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
+        AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
+        AND s.required=j.required_capabilities)
+      OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
+        AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
+    THEN 'cap_id is not of required_capabilities'
+    WHEN NOT claimq_sound(lane_id, source_key, last_error,
+        required_capabilities, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_PAST like CHECK
+SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
+  'its job is not there' AS problem
+FROM {{S}}.claimq_past AS a
+WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)
+
+--------------------------------------------------------------------------
+-- claimq_why: the jobs of a lane that have not ended.
+
+-- name: LANE_WHY
+SELECT job_id, partition_key, cap_id, required_capabilities,
+  {{LANE_FROM}} AS available_at_ms, state='active' AS active,
+  reclaim='auto' AS auto, ifnull(expires_at_ms, 0) AS expires_at_ms,
+  reclaim_count, max_reclaims
+FROM {{S}}.claimq_job NOT INDEXED
+WHERE lane_id=:lane AND terminal_at_ms IS NULL ORDER BY job_id

@@ -46,10 +46,12 @@ SELECT letter_id, source, scope, ref, payload, payload_type, created_at_ms,
 FROM {{S}}.claimq_letter WHERE letter_id=:id
 
 -- name: LETTER_STAMP
+-- A join, and due without any words that an index has: with letter_id IN (...)
+-- SQLite would look at all letters after an ANALYZE of few.
 UPDATE {{S}}.claimq_letter SET {{STAMP}}, claim_size=:size, claim_head=:head,
   fencing_token={{FENCE}}, status='reprocessing', promoted=0
-WHERE letter_id IN (SELECT id FROM claimq_ids(:ids)) AND {{LETTER_NOW}}
-  AND due IS NOT NULL
+FROM (SELECT id FROM claimq_ids(:ids)) AS l
+WHERE letter_id=l.id AND {{LETTER_NOW}} AND ifnull(due, -2)>-2
 
 -- fragment: LETTER_LATE_ROWS
 -- Letters that have become due and are not promoted yet, at most :limit.
@@ -194,3 +196,71 @@ LIMIT :limit
 -- name: LETTER_VACUUM_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_letter
 WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+
+--------------------------------------------------------------------------
+-- claimq_stats: open letters of all sources.
+
+-- fragment: LETTER_FROM
+ifnull(available_at_ms, failed_at_ms)
+
+-- fragment: LETTER_STATS_ROWS
+SELECT scope, w, n, status='pending' AS d, since, at
+FROM (SELECT *, {{STATS_STATE STATS_CLAIMED LETTER_FROM}}
+      FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
+      WHERE due IS NOT NULL
+
+-- name: LETTER_STATS like STATS
+SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LETTER_STATS_ROWS}}))
+GROUP BY scope ORDER BY scope
+
+-- name: LETTER_STATS_OF like STATS
+SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{LETTER_STATS_ROWS}} AND source IN ('session','lane','outbox')
+    AND scope=:scope))
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: LETTER_CHECK like CHECK
+SELECT 'claimq_letter' AS table_name, letter_id AS row_key, problem
+FROM (SELECT letter_id, CASE
+    WHEN ifnull(source,'') NOT IN ('session','lane','outbox') THEN 'bad source'
+    WHEN ifnull(status,'') NOT IN ('pending','reprocessing','resolved',
+                                   'discarded') THEN 'bad status'
+    {{CHECK_TEXT scope}} WHEN typeof(ref)='null' THEN 'bad ref'
+    {{CHECK_TEXT_NULL payload_type}} {{CHECK_INT created_at_ms}}
+    {{CHECK_INT failed_at_ms}} {{CHECK_TEXT_NULL reason}}
+    {{CHECK_TEXT_NULL error_class}} {{CHECK_COUNT attempts}}
+    {{CHECK_TEXT_NULL origin}} {{CHECK_INT_NULL available_at_ms}}
+    {{CHECK_BOOL promoted}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_INT_NULL claim_head}}
+    WHEN (claim_id IS NULL)<>(claim_head IS NULL) THEN 'half a claim'
+    WHEN (claim_id IS NOT NULL)<>(status='reprocessing')
+    THEN 'the status does not fit the claim'
+    WHEN NOT claimq_sound(scope, payload_type, reason, error_class, origin,
+        {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_letter NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: LETTER_CHECK_CLAIMS like CHECK
+SELECT 'claimq_letter' AS table_name, row_key, problem
+FROM (SELECT min(letter_id) AS row_key, CASE {{CHECK_ALIKE qdc}}
+    WHEN min(claim_head)<>max(claim_head)
+      OR min(claim_head)<>CAST(substr(claim_id, 5) AS INTEGER)
+    THEN 'bad claim_head'
+  END AS problem FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
+  WHERE claim_head IS NOT NULL AND claim_id IS NOT NULL GROUP BY claim_id)
+WHERE problem IS NOT NULL
+
+-- name: LETTER_WHY
+-- claimq_why: the open letters of a scope and a source, or of all.
+SELECT letter_id, ifnull(available_at_ms, 0) AS available_at_ms, claim_id,
+  ifnull(expires_at_ms, 0) AS expires_at_ms
+FROM {{S}}.claimq_letter
+WHERE due IS NOT NULL AND source=ifnull(:source, source)
+  AND scope=ifnull(:scope, scope)
+ORDER BY letter_id

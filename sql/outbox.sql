@@ -170,3 +170,94 @@ WHERE queue_name=:queue AND partition=:partition AND seq>:after AND seq<=:last
 
 -- name: VACUUM_CURSOR
 UPDATE {{S}}.claimq_partition SET vacuumed_seq=:seq WHERE partition_id=:head
+
+--------------------------------------------------------------------------
+-- claimq_stats: messages that wait, by the state of their partition.
+
+-- fragment: OUTBOX_FROM
+available_at_ms
+
+-- fragment: OUTBOX_STATS_ROWS
+SELECT queue_name AS scope, w, (
+    SELECT count(*) FROM {{S}}.claimq_message AS m
+      INDEXED BY claimq_message_by_seq
+    WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+      AND m.seq>p.processed_seq) AS n, d,
+  max(since, ifnull(waiting_since_ms, 0)) AS since, at
+FROM (SELECT *, {{STATS_STATE STATS_CLAIMED OUTBOX_FROM}}
+      FROM {{S}}.claimq_partition) AS p
+
+-- fragment: OUTBOX_LETTERS
+SELECT substr(scope, 1, instr(scope, '/')-1), w, n, d, since, at
+FROM ({{STATS_LETTERS outbox}}
+
+-- name: OUTBOX_STATS like STATS
+SELECT 'outbox' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{OUTBOX_STATS_ROWS}} UNION ALL {{OUTBOX_LETTERS}}))
+GROUP BY scope ORDER BY scope
+
+-- name: OUTBOX_STATS_OF like STATS
+-- A slash is followed by 0 in the order of characters.
+SELECT 'outbox' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{OUTBOX_STATS_ROWS}} WHERE queue_name=:scope
+  UNION ALL {{OUTBOX_LETTERS}} AND scope>:scope||'/' AND scope<:scope||'0'))
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- fragment: OUTBOX_WAITING
+SELECT 1 FROM {{S}}.claimq_message AS m
+WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+  AND m.seq>p.processed_seq
+
+-- name: OUTBOX_CHECK like CHECK
+SELECT 'claimq_partition' AS table_name, partition_id AS row_key, problem
+FROM (SELECT partition_id, CASE
+    WHEN partition_id<=0 THEN 'bad partition_id'
+    {{CHECK_TEXT queue_name}} {{CHECK_COUNT partition}}
+    {{CHECK_COUNT last_seq}} {{CHECK_COUNT processed_seq}}
+    {{CHECK_COUNT vacuumed_seq}} {{CHECK_COUNT attempts}}
+    {{CHECK_BOOL degrade}} {{CHECK_BOOL promoted}}
+    {{CHECK_TEXT_NULL last_error}} {{CHECK_INT_NULL waiting_since_ms}}
+    {{CHECK_INT available_at_ms}} {{CHECK_INT_NULL delivered_seq}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_ONE_CLAIM qpc partition_id}}
+    WHEN (claim_id IS NULL)<>(delivered_seq IS NULL) THEN 'half a claim'
+    WHEN processed_seq>last_seq THEN 'processed_seq is after last_seq'
+    WHEN vacuumed_seq>processed_seq THEN 'vacuumed_seq is after processed_seq'
+    WHEN delivered_seq NOT BETWEEN processed_seq AND last_seq
+    THEN 'bad delivered_seq'
+    WHEN waiting_since_ms IS NULL AND EXISTS ({{OUTBOX_WAITING}})
+    THEN 'messages wait, and waiting_since_ms is NULL'
+    WHEN waiting_since_ms IS NOT NULL AND NOT EXISTS ({{OUTBOX_WAITING}})
+    THEN 'no message waits, and waiting_since_ms is set'
+    WHEN NOT claimq_sound(queue_name, last_error, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_partition AS p)
+WHERE problem IS NOT NULL
+
+-- name: OUTBOX_CHECK_MESSAGES like CHECK
+SELECT 'claimq_message' AS table_name, message_id AS row_key, problem
+FROM (SELECT message_id, CASE
+    {{CHECK_TEXT queue_name}} {{CHECK_COUNT partition}} {{CHECK_COUNT seq}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT payload_type}}
+    {{CHECK_INT created_at_ms}}
+    WHEN NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_partition AS p
+      WHERE p.queue_name=m.queue_name AND p.partition=m.partition)
+    THEN 'its partition is not there'
+    WHEN NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_partition AS p
+      WHERE p.queue_name=m.queue_name AND p.partition=m.partition
+        AND m.seq>p.vacuumed_seq AND m.seq<=p.last_seq)
+    THEN 'seq is not between vacuumed_seq and last_seq'
+    WHEN NOT claimq_sound(queue_name, source_key, payload_type)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_message AS m NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- name: OUTBOX_WHY like OUTBOX_READY
+-- claimq_why: all partitions of a queue.
+SELECT {{OUTBOX_COLS}}
+FROM {{S}}.claimq_partition WHERE queue_name=:queue ORDER BY partition

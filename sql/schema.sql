@@ -67,6 +67,12 @@ CREATE TABLE {{S}}.claimq_request(
 
 CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
 
+-- The clock, for plain INSERTs that give no time.  Columns have no DEFAULT that
+-- reads it, because a database may want its times from its callers: then the
+-- triggers of plain INSERTs raise clock_required.
+CREATE VIEW {{S}}.claimq_now(at_ms) AS
+SELECT CAST(round((julianday('now')-2440587.5)*86400000) AS INTEGER);
+
 --------------------------------------------------------------------------
 -- Sessions: claimq(session, owner, ...) takes batches of one session in the
 -- order of enqueue_seq.
@@ -87,9 +93,10 @@ CREATE TABLE {{S}}.claimq_batch(
   merge_key       TEXT NOT NULL DEFAULT 'never'
                   CHECK(merge_key='never' OR merge_key='payload_default'
                         OR substr(merge_key,1,6)='group:'),
-  enqueued_at_ms  INTEGER NOT NULL DEFAULT
-                  (CAST(round((julianday('now')-2440587.5)*86400000)
-                   AS INTEGER)),
+  enqueued_at_ms  INTEGER               -- NULL: now; by trigger
+                  CONSTRAINT
+                    "claimq: bad_argument: enqueued_at_ms may not be NULL"
+                  CHECK(enqueued_at_ms IS NOT NULL OR due IS NULL),
   available_at_ms INTEGER,              -- NULL: enqueued_at_ms; by trigger
   due             INTEGER,              -- its place in the index; by trigger
   fencing_token   INTEGER NOT NULL DEFAULT 0,
@@ -100,6 +107,7 @@ CREATE TABLE {{S}}.claimq_batch(
   incarnation_id  TEXT,
   claim_size      INTEGER,
   claim_last      INTEGER,              -- key of the claim's last row
+  claim_serial    INTEGER,              -- 1: the claim is a serial one
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,
@@ -115,10 +123,34 @@ CREATE UNIQUE INDEX {{S}}.claimq_batch_by_key
 CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 
 -- But a claim of any session that reads the table looks at all rows in front
--- of the first ready one, also at those that wait.  This index spares it that;
--- it is written with every row.
--- option: any_session
-CREATE INDEX {{S}}.claimq_batch_by_ready ON claimq_batch(due) WHERE due=-1;
+-- of the first that it may take, and a serial claim at all rows of its session.
+-- Databases with the setting any_session or serial keep what spares them that:
+-- a row for each session, written by triggers, and an index of the rows that
+-- are or were claimed.  There a claim moves its rows to due = expires_at_ms at
+-- once, so that what stands at due = -1 is free.
+--
+--   head   the first row at due = -1; NULL: there is none
+--   state  what that is: 1 a command, 2 turn work, 3 turn work that is
+--          delivered after the current turn's commit; 4 more if it is not for
+--          serial claims: a row is held, or one in front of it waits for its
+--          retry; NULL: not known, or no head
+--   due    when the others change that: the least due of those that wait or
+--          are held; 0: at any time; -1: the row was replaced, look again
+--
+-- It is a hint: a claim looks at the session itself before it takes something.
+CREATE TABLE {{S}}.claimq_session(
+  session_id TEXT NOT NULL PRIMARY KEY,
+  head       INTEGER,
+  state      INTEGER,
+  due        INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {{S}}.claimq_session_by_state ON claimq_session(state, head);
+CREATE INDEX {{S}}.claimq_session_by_due ON claimq_session(due);
+
+-- option: any_session serial
+CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
+  WHERE claim_id IS NOT NULL OR fencing_token>0;
 
 -- No index leads from a claim to its rows.  The claim id names the first, which
 -- knows the last; those between are in the same session, and either among the
@@ -132,23 +164,29 @@ CREATE INDEX {{S}}.claimq_batch_by_ready ON claimq_batch(due) WHERE due=-1;
 -- Rows of a plain INSERT.  The work is done by the trigger of a view, because
 -- a trigger costs what its body would need, also when it has nothing to do:
 -- claimq_enqueue(), which fills in everything, pays for a small one.
-CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
-  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq);
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq,
+    ifnull(new.enqueued_at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
 ON claimq_batch_fill
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give enqueued_at_ms')
+  FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq
+    AND enqueued_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
   UPDATE claimq_batch SET
     batch_id=ifnull(batch_id,
-      claimq_batch_id(session_id, source_key, enqueued_at_ms, enqueue_seq)),
-    available_at_ms=ifnull(available_at_ms, enqueued_at_ms),
+      claimq_batch_id(session_id, source_key, new.at_ms, enqueue_seq)),
+    enqueued_at_ms=new.at_ms,
+    available_at_ms=ifnull(available_at_ms, new.at_ms),
     due=CASE WHEN claim_id IS NOT NULL THEN max(0, ifnull(expires_at_ms, 0))
-             WHEN available_at_ms>enqueued_at_ms THEN max(0, available_at_ms)
+             WHEN available_at_ms>new.at_ms THEN max(0, available_at_ms)
              ELSE -1 END
   WHERE enqueue_seq=new.enqueue_seq;
 END;
@@ -161,6 +199,74 @@ BEGIN
   UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
   WHERE enqueue_seq=new.enqueue_seq;
 END;
+
+-- Look at a session, and write down what is found: INSERT INTO this view.
+CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_session_look_insert INSTEAD OF INSERT
+ON claimq_session_look
+BEGIN
+  DELETE FROM claimq_session WHERE session_id=new.session_id
+    AND NOT EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id);
+  INSERT INTO claimq_session(session_id, head, state, due)
+  SELECT new.session_id, head,
+    (SELECT CASE WHEN claim_id IS NOT NULL THEN NULL
+       WHEN work_class='session_command' THEN 1
+       WHEN delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
+     FROM claimq_batch WHERE enqueue_seq=head)
+    + 4*EXISTS(SELECT 1 FROM claimq_batch
+        WHERE session_id=new.session_id AND due>=0
+          AND (claim_id IS NOT NULL OR fencing_token>0)
+          AND (claim_id IS NOT NULL OR enqueue_seq<head)),
+    iif((SELECT claim_id FROM claimq_batch WHERE enqueue_seq=head) IS NULL,
+        (SELECT min(due) FROM claimq_batch
+         WHERE session_id=new.session_id AND due>=0), 0)
+  FROM (SELECT (SELECT min(enqueue_seq)
+                FROM claimq_batch INDEXED BY claimq_batch_by_session
+                WHERE session_id=new.session_id AND due=-1) AS head)
+  WHERE EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
+  ON CONFLICT(session_id) DO UPDATE
+  SET head=excluded.head, state=excluded.state, due=excluded.due
+  WHERE head IS NOT excluded.head OR state IS NOT excluded.state
+    OR due IS NOT excluded.due;
+END;
+
+-- Every change of a row is a change of its session.  A row that is replaced is
+-- gone without a trigger.
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_replace BEFORE INSERT ON claimq_batch
+WHEN new.enqueue_seq>0
+BEGIN
+  UPDATE claimq_session SET state=NULL, due=-1 WHERE session_id=
+    (SELECT session_id FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq);
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_insert AFTER INSERT ON claimq_batch
+WHEN new.due IS NOT NULL
+BEGIN
+  INSERT INTO claimq_session_look VALUES(new.session_id);
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF enqueue_seq,
+  session_id, due, claim_id, fencing_token, work_class, delivery_policy
+ON claimq_batch
+BEGIN
+  INSERT INTO claimq_session_look VALUES(new.session_id);
+  INSERT INTO claimq_session_look SELECT old.session_id
+  WHERE old.session_id IS NOT new.session_id;
+END;
+
+-- option: any_session serial
+CREATE TRIGGER {{S}}.claimq_session_delete AFTER DELETE ON claimq_batch
+BEGIN
+  INSERT INTO claimq_session_look VALUES(old.session_id);
+END;
+
+-- option: any_session serial
+INSERT INTO {{S}}.claimq_session_look(session_id)
+SELECT DISTINCT session_id FROM claimq_batch;
 
 --------------------------------------------------------------------------
 -- Outbox: claimq_outbox(queue, owner, ...) leases a partition of a queue and
@@ -228,9 +334,7 @@ CREATE TABLE {{S}}.claimq_message(
                   OR (length(payload_type) BETWEEN 1 AND 1024
                     AND instr(payload_type, char(0))=0
                     AND payload_type NOT GLOB '*[^ -~]*')),
-  created_at_ms INTEGER NOT NULL DEFAULT
-                (CAST(round((julianday('now')-2440587.5)*86400000)
-                 AS INTEGER))
+  created_at_ms INTEGER                 -- NULL: now; by trigger
 ) STRICT;
 
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
@@ -239,18 +343,25 @@ CREATE UNIQUE INDEX {{S}}.claimq_message_by_seq
 CREATE UNIQUE INDEX {{S}}.claimq_message_by_key
   ON claimq_message(queue_name, source_key) WHERE source_key IS NOT NULL;
 
--- claimq_publish() writes a message with its number, which is the next of the
--- partition; a plain INSERT leaves it out, and a view does the rest, so that
--- claimq_publish() need not pay for it.
+-- claimq_publish() writes a message with its time and its number, which is the
+-- next of the partition; a plain INSERT leaves the number out, and a view does
+-- the rest, so that claimq_publish() need not pay for it.
 CREATE TRIGGER {{S}}.claimq_message_insert AFTER INSERT ON claimq_message
 WHEN new.seq IS NOT NULL
 BEGIN
   UPDATE claimq_partition SET last_seq=new.seq
   WHERE queue_name=new.queue_name AND partition=new.partition
-    AND last_seq=new.seq-1;
+    AND last_seq=new.seq-1 AND new.created_at_ms IS NOT NULL;
   SELECT RAISE(ABORT,
     'claimq: bad_argument: seq is given by claimq: leave it out')
   WHERE changes()=0;
+END;
+
+CREATE TRIGGER {{S}}.claimq_message_timeless AFTER UPDATE OF created_at_ms
+ON claimq_message WHEN new.created_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: created_at_ms may not be NULL');
 END;
 
 CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
@@ -266,7 +377,11 @@ END;
 CREATE TRIGGER {{S}}.claimq_message_fill_insert
 INSTEAD OF INSERT ON claimq_message_fill
 BEGIN
-  UPDATE claimq_message SET seq=(
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
+  FROM claimq_message WHERE message_id=new.message_id AND created_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
+  UPDATE claimq_message SET created_at_ms=ifnull(created_at_ms,
+    (SELECT at_ms FROM claimq_now)), seq=(
     SELECT last_seq+1 FROM claimq_partition
     WHERE queue_name=new.queue_name AND partition=new.partition)
   WHERE message_id=new.message_id;
@@ -302,11 +417,11 @@ END;
 -- an attempt that ended, the one event of the terminal transition, the dead
 -- letter, the grant that was used up.
 
--- The sets of required capabilities that jobs of a lane and partition have
--- (had), so that a claim tells once per set, not once per job, what its worker
--- can run.  Sets are told apart by their text; claimq_submit() writes them
--- sorted and without repetition.  Jobs that require nothing have cap_id 0 and
--- no row here.
+-- The sets of required capabilities that jobs of a lane and partition have (or
+-- had: claimq_vacuum() removes those that no job needs any more), so that a
+-- claim tells once per set, not once per job, what its worker can run.  Sets
+-- are told apart by their text; claimq_submit() writes them sorted and without
+-- repetition.  Jobs that require nothing have cap_id 0 and no row here.
 CREATE TABLE {{S}}.claimq_capset(
   cap_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
@@ -326,15 +441,13 @@ CREATE TABLE {{S}}.claimq_job(
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
-  state           TEXT NOT NULL DEFAULT 'ready'
-                  CHECK(state='active' OR state='completed' OR state='ready'
-                        OR state='delayed' OR state='failed'
-                        OR state='cancelled'),
+  state           TEXT NOT NULL DEFAULT 'ready', -- see the constraint below
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
-  created_at_ms   INTEGER NOT NULL DEFAULT
-                  (CAST(round((julianday('now')-2440587.5)*86400000)
-                   AS INTEGER)),
+  created_at_ms   INTEGER               -- NULL: now; by trigger
+                  CONSTRAINT
+                    "claimq: bad_argument: created_at_ms may not be NULL"
+                  CHECK(created_at_ms IS NOT NULL OR due IS NULL),
   available_at_ms INTEGER,              -- NULL: created_at_ms; by trigger
   attempt_index   INTEGER NOT NULL DEFAULT 0,    -- the attempt now or next
   retry_count     INTEGER NOT NULL DEFAULT 0,
@@ -363,6 +476,7 @@ CREATE TABLE {{S}}.claimq_job(
   instance_tag    TEXT,
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
+  error_class     TEXT,                 -- of it, a word of the caller's
   -- How the last claim that is over ended, other than by being displaced by
   -- another claim: complete, release, retry, dead (a retry too many), reject,
   -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
@@ -374,9 +488,20 @@ CREATE TABLE {{S}}.claimq_job(
   settled_owner_id TEXT,
   settled_incarnation_id TEXT,
   settled_started_ms INTEGER,
+  settled_expires_ms INTEGER,
   grant_id        INTEGER,              -- by which it was reclaimed last
+  progress        ANY,                  -- what the holder stored last
   result          ANY,
-  payload         ANY
+  payload         ANY,
+  -- The states, and what goes with them: these columns only change together.
+  -- (A trigger that saw to it would cost each claim and each complete more.)
+  CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
+  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    WHEN state='active' THEN terminal_at_ms IS NULL
+      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
+    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+      AND (state='completed' OR state='failed' OR state='cancelled') END)
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -386,6 +511,11 @@ CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
 
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
+
+-- Jobs with a set that wait for a grant, and so are not in the index above:
+-- claimq_vacuum() must not remove their sets.
+CREATE INDEX {{S}}.claimq_job_by_set ON claimq_job(cap_id)
+  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id>0;
 
 -- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
 -- without looking at all jobs.  It makes a claim and its complete 7 % longer,
@@ -411,14 +541,17 @@ CREATE TABLE {{S}}.claimq_past(
                    OR outcome='interrupted_reclaimed'
                    OR outcome='cancelled' OR outcome='revoked'),
   error          TEXT,
+  expires_at_ms  INTEGER,               -- when its lease was to end
+  error_class    TEXT,
   PRIMARY KEY(job_id, attempt_index)
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW {{S}}.claimq_attempt(job_id, attempt_index, owner_id,
-  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+  incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+  expires_at_ms, error_class)
 AS
 SELECT job_id, attempt_index, owner_id, incarnation_id, fencing_token,
-  started_at_ms, ended_at_ms, outcome, error
+  started_at_ms, ended_at_ms, outcome, error, expires_at_ms, error_class
 FROM claimq_past
 UNION ALL
 SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
@@ -428,7 +561,7 @@ SELECT job_id, attempt_index, ifnull(owner_id, settled_owner_id),
        WHEN state='completed' THEN terminal_at_ms ELSE settled_at_ms END,
   CASE WHEN owner_id IS NOT NULL THEN NULL
        WHEN state='completed' THEN 'success' ELSE 'released' END,
-  NULL
+  NULL, iif(owner_id IS NULL, settled_expires_ms, expires_at_ms), NULL
 FROM claimq_job WHERE owner_id IS NOT NULL OR settled_owner_id IS NOT NULL
 ORDER BY 1, 2;
 
@@ -446,6 +579,7 @@ CREATE TABLE {{S}}.claimq_event(
   outcome        TEXT NOT NULL
                  CHECK(outcome='success' OR outcome='failed'
                        OR outcome='cancelled'),
+  error_class    TEXT,                  -- of a failed one
   namespace      TEXT,
   instance_tag   TEXT,
   occurred_at_ms INTEGER NOT NULL
@@ -479,32 +613,46 @@ CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
-CREATE VIEW {{S}}.claimq_job_fill(job_id) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id);
+  INSERT INTO claimq_job_fill VALUES(new.job_id,
+    ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
+  FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
+    AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
+  UPDATE claimq_job SET
+    created_at_ms=new.at_ms,
+    available_at_ms=ifnull(available_at_ms, new.at_ms),
+    state=iif(state='ready' AND available_at_ms>new.at_ms, 'delayed', state),
+    due=ifnull(due, CASE state
+      WHEN 'ready' THEN iif(available_at_ms>new.at_ms,
+                            max(0, available_at_ms), -1)
+      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, new.at_ms))
+      WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
+                             NULL)
+      END)
+  WHERE job_id=new.job_id;
+  INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
+  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0);
+END;
+
+-- The set of a job: a new one if the lane does not know it.
+CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
 BEGIN
   INSERT INTO claimq_capset(lane_id, partition_key, required)
     SELECT lane_id, partition_key, required_capabilities FROM claimq_job
     WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
     ON CONFLICT DO NOTHING;
-  UPDATE claimq_job SET
-    available_at_ms=ifnull(available_at_ms, created_at_ms),
-    state=iif(state='ready' AND available_at_ms>created_at_ms, 'delayed',
-              state),
-    due=ifnull(due, CASE state
-      WHEN 'ready' THEN iif(available_at_ms>created_at_ms,
-                            max(0, available_at_ms), -1)
-      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, created_at_ms))
-      WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
-                             NULL)
-      END),
-    cap_id=ifnull((
+  UPDATE claimq_job SET cap_id=ifnull((
       SELECT s.cap_id FROM claimq_capset AS s
       WHERE s.lane_id=claimq_job.lane_id
         AND s.partition_key=claimq_job.partition_key
@@ -512,13 +660,43 @@ BEGIN
   WHERE job_id=new.job_id;
 END;
 
+-- claimq_change(), or a plain UPDATE: a job moves to another lane or partition,
+-- or requires something else.
+CREATE TRIGGER {{S}}.claimq_job_place
+AFTER UPDATE OF lane_id, partition_key, required_capabilities ON claimq_job
+WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
+  OR new.required_capabilities<>old.required_capabilities
+BEGIN
+  INSERT INTO claimq_job_set VALUES(new.job_id);
+END;
+
 -- A plain UPDATE of available_at_ms moves a job that waits.
 CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
-WHEN new.state='delayed' AND new.due>=0 AND new.due IS old.due
+WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
 BEGIN
   UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
   WHERE job_id=new.job_id;
+END;
+
+-- A plain UPDATE of reclaim: an expired job that waited for a grant is there
+-- for everybody, or the other way round.
+CREATE TRIGGER {{S}}.claimq_job_reclaim AFTER UPDATE OF reclaim ON claimq_job
+WHEN new.state='active' AND new.reclaim<>old.reclaim
+BEGIN
+  UPDATE claimq_job
+  SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
+  WHERE job_id=new.job_id;
+END;
+
+-- Which set a job has follows from the job.
+CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
+WHEN new.cap_id IS NOT ifnull((
+    SELECT s.cap_id FROM claimq_capset AS s
+    WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
+      AND s.required=new.required_capabilities), 0)
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities');
 END;
 
 -- Each of the triggers below names a column that is written when it has
@@ -534,7 +712,8 @@ WHEN old.owner_id IS NOT NULL AND new.claim_id IS NOT old.claim_id
   AND (new.claim_id IS NOT NULL OR new.settled_by<>'release')
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome, error,
+    expires_at_ms, error_class)
   VALUES(old.job_id, CAST(old.attempt_index AS INTEGER), old.owner_id,
     ifnull(old.incarnation_id, ''), old.fencing_token,
     ifnull(old.claimed_at_ms, 0),
@@ -548,7 +727,11 @@ BEGIN
     END,
     iif(new.claim_id IS NULL AND (new.settled_by='retry'
           OR new.settled_by='dead' OR new.settled_by='reject'
-          OR new.settled_by='reclaim_cap'), new.last_error, NULL));
+          OR new.settled_by='reclaim_cap'), new.last_error, NULL),
+    old.expires_at_ms,
+    iif(new.claim_id IS NULL AND (new.settled_by='retry'
+          OR new.settled_by='dead' OR new.settled_by='reject'),
+        new.error_class, NULL));
 END;
 
 -- A job that was released is cancelled: its row tells of that now.
@@ -558,10 +741,12 @@ WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
   AND new.settled_owner_id IS NULL
 BEGIN
   INSERT OR REPLACE INTO claimq_past(job_id, attempt_index, owner_id,
-    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome)
+    incarnation_id, fencing_token, started_at_ms, ended_at_ms, outcome,
+    expires_at_ms)
   VALUES(old.job_id, old.attempt_index, old.settled_owner_id,
     ifnull(old.settled_incarnation_id, ''), old.fencing_token,
-    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released');
+    ifnull(old.settled_started_ms, 0), old.settled_at_ms, 'released',
+    old.settled_expires_ms);
 END;
 
 -- The terminal transition.  A terminal state is never left.
@@ -569,9 +754,10 @@ CREATE TRIGGER {{S}}.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
 WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
-      namespace, instance_tag, occurred_at_ms)
+      error_class, namespace, instance_tag, occurred_at_ms)
   VALUES(new.job_id, new.lane_id, new.partition_key, new.flow_id,
       iif(new.state='completed', 'success', new.state),
+      iif(new.state='failed', new.error_class, NULL),
       new.namespace, new.instance_tag, new.terminal_at_ms);
 END;
 
@@ -584,9 +770,9 @@ CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
   INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,
-      failed_at_ms, reason, attempts, origin)
+      failed_at_ms, reason, error_class, attempts, origin)
   VALUES('lane', new.lane_id, new.job_id, new.payload, new.created_at_ms,
-      new.terminal_at_ms, new.last_error, new.attempts,
+      new.terminal_at_ms, new.last_error, new.error_class, new.attempts,
       '{"capabilities":'||new.required_capabilities||','||substr(
         claimq_origin('priority', new.priority, 'source_key', new.source_key,
           'max_attempts', new.max_attempts, 'backoff_ms', new.backoff_ms,

@@ -39,7 +39,7 @@ ORDER BY due, enqueue_seq
 -- name: SESSION_ANY_READY like SESSION_READY
 -- The same for all sessions, to find the session of the head: that needs no
 -- payload.  The table is in the right order, and usually its first row will do;
--- with the setting any_session there is an index.
+-- with the setting any_session or serial SESSION_KNOWN is used instead.
 SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
@@ -65,9 +65,58 @@ SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
   {{SESSION_ROW_B}}
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 
+-- name: SESSION_BUSY
+-- For serial claims: the rows of the session that a claim has or had.  Does a
+-- live one hold the row?  Does it wait?  (Those that are held longest come
+-- first.)  With the setting serial or any_session there is an index.
+SELECT enqueue_seq,
+  claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
+  fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now AS waits
+FROM {{S}}.claimq_batch
+WHERE session_id=:session AND (claim_id IS NOT NULL OR fencing_token>0)
+ORDER BY due DESC
+
+-- name: SESSION_KNOWN
+-- The next session in this state, by its head.
+SELECT session_id, head
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
+WHERE state=:state AND head>:after ORDER BY head LIMIT 1
+
+-- name: SESSION_KNOWN_DUE
+-- Sessions whose state may be another by now.
+SELECT session_id, due
+FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
+WHERE due<=:now ORDER BY due
+
+-- name: SESSION_LOOK
+-- Repair what is known of a session.
+INSERT INTO {{S}}.claimq_session_look(session_id) VALUES(:session)
+
+-- fragment: SESSION_HEAD
+-- A column of the claim's first row.
+(SELECT $1 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head AND claim_id=:claim)
+
+-- name: SESSION_ROWS
+-- The rows of a claim, in order.  Up to fencing_token these are the columns of
+-- the claim table.
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, payload,
+  enqueued_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms,
+  fencing_token, claim_id, lease_token, owner_id, incarnation_id,
+  claimed_at_ms, expires_at_ms, attempts, claim_size
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id={{SESSION_HEAD session_id}}
+  AND due IN (-1, max(0, ifnull({{SESSION_HEAD expires_at_ms}}, 0)))
+  AND enqueue_seq BETWEEN :head AND {{SESSION_HEAD claim_last}}
+  AND claim_id=:claim AND lease_token={{SESSION_HEAD lease_token}}
+ORDER BY enqueue_seq
+
 -- fragment: SESSION_HAD_AT
-max(ifnull(available_at_ms, enqueued_at_ms),
-    iif(claim_id IS NULL, 0, ifnull(expires_at_ms, 0)))
+-- When a row that is not claimable will be.  To a serial claim it also matters
+-- when the row ceases to be held.
+iif(:serial AND claim_id IS NOT NULL AND ifnull(expires_at_ms, 0)>:now,
+    expires_at_ms,
+    max(ifnull(available_at_ms, enqueued_at_ms),
+        iif(claim_id IS NULL, 0, ifnull(expires_at_ms, 0))))
 
 -- name: SESSION_LATER
 -- When will a row of the session be claimable that is not now?
@@ -92,7 +141,8 @@ FROM (
 
 -- fragment: SESSION_STAMP_SET
 -- The rows stay where they are in the indexes.
-{{STAMP}}, claim_size=:size, claim_last=:last, fencing_token={{FENCE}},
+{{STAMP}}, claim_size=:size, claim_last=:last, claim_serial=:serial,
+fencing_token={{FENCE}},
 attempts=attempts+(attempts<9223372036854775807)
 
 -- fragment: SESSION_MOVE_SET
@@ -207,6 +257,7 @@ AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
 SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
+  claim_serial,
   max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 
@@ -223,9 +274,10 @@ DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}} AND {{NOW}} IS NOT NULL
 DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
 
 -- name: SESSION_RENEW_FAST
--- Of a row that need not be moved.
+-- Of a row that need not be moved, and of a lease that needs no free slot.
 UPDATE {{S}}.claimq_batch SET expires_at_ms=:until
 WHERE {{SESSION_ONE}} AND due<0 AND {{NOW}} IS NOT NULL
+  AND (claim_serial IS NULL OR expires_at_ms>:now)
 
 -- fragment: SESSION_RENEW_SET
 expires_at_ms=:until, due=iif(due<0, due, :until)
@@ -239,7 +291,7 @@ WHERE {{SESSION_SEVERAL}}
 
 -- fragment: SESSION_BACK_SET
 -- No claim holds the row; it is due at :until, or at once.
-{{CLAIM_NONE}}, claim_size=NULL, claim_last=NULL,
+{{CLAIM_NONE}}, claim_size=NULL, claim_last=NULL, claim_serial=NULL,
 available_at_ms=ifnull(:until, available_at_ms), due=ifnull(:until, -1)
 
 -- fragment: SESSION_RELEASE_SET
@@ -290,3 +342,91 @@ ORDER BY enqueue_seq
 NULL, attempts, claimq_origin('source_key', source_key,
   'work_class', work_class, 'delivery_policy', delivery_policy,
   'slot_policy', slot_policy, 'merge_key', merge_key)
+
+--------------------------------------------------------------------------
+-- claimq_stats
+
+-- fragment: SESSION_FROM
+ifnull(available_at_ms, enqueued_at_ms)
+
+-- fragment: SESSION_STATS_ROWS
+SELECT session_id AS scope, {{STATS_STATE STATS_CLAIMED SESSION_FROM}}
+FROM {{S}}.claimq_batch
+
+-- name: SESSION_STATS like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} UNION ALL {{STATS_LETTERS session}})
+GROUP BY scope ORDER BY scope
+
+-- name: SESSION_STATS_OF like STATS
+SELECT 'session' AS discipline, scope, {{STATS_SUMS}} FROM (
+  {{SESSION_STATS_ROWS}} WHERE session_id=:scope
+  UNION ALL {{STATS_LETTERS session}} AND scope=:scope)
+GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_check
+
+-- name: SESSION_CHECK like CHECK
+SELECT 'claimq_batch' AS table_name, enqueue_seq AS row_key, problem
+FROM (SELECT enqueue_seq, CASE
+    WHEN enqueue_seq<=0 THEN 'bad enqueue_seq'
+    {{CHECK_TEXT session_id}} {{CHECK_TEXT batch_id}}
+    {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
+    WHEN ifnull(work_class,'') NOT IN ('turn_work','session_command')
+    THEN 'bad work_class'
+    WHEN ifnull(delivery_policy,'') NOT IN ('earliest_safe_boundary',
+                                            'after_current_turn_commit')
+    THEN 'bad delivery_policy'
+    WHEN ifnull(slot_policy,'') NOT IN ('exclusive','join')
+    THEN 'bad slot_policy'
+    {{CHECK_TEXT merge_key}}
+    WHEN merge_key NOT IN ('never','payload_default')
+      AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
+    {{CHECK_INT enqueued_at_ms}} {{CHECK_INT available_at_ms}}
+    {{CHECK_INT due}} {{CHECK_COUNT attempts}}
+    {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
+    {{CHECK_INT_NULL claim_last}}
+    WHEN (claim_id IS NULL)<>(claim_last IS NULL) THEN 'half a claim'
+    WHEN due<>-1 AND due<>max(0, iif(claim_id IS NULL, available_at_ms,
+                                     expires_at_ms))
+    THEN 'due is not when it can be claimed'
+    WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
+      AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
+    THEN 'claim_id is not that of the row'
+    WHEN NOT claimq_sound(session_id, batch_id, source_key, last_error,
+        merge_key, {{CHECK_LEASE_TEXTS}})
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED)
+WHERE problem IS NOT NULL
+
+-- fragment: SESSION_FIRST
+-- The first row of a claim, by its id.
+CAST(substr(claim_id, 5) AS INTEGER)
+
+-- name: SESSION_CHECK_CLAIMS like CHECK
+SELECT 'claimq_batch' AS table_name, row_key, problem
+FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
+    WHEN min(claim_last)<>max(claim_last)
+      OR min(session_id)<>max(session_id) THEN 'the rows of the claim differ'
+    WHEN min(enqueue_seq)<{{SESSION_FIRST}} OR max(enqueue_seq)>max(claim_last)
+    THEN 'outside of its claim'
+    WHEN max(claim_size)>max(claim_last)-{{SESSION_FIRST}}+1
+    THEN 'claim_size is more than the claim can have'
+  END AS problem FROM {{S}}.claimq_batch NOT INDEXED
+  WHERE claim_id IS NOT NULL GROUP BY claim_id)
+WHERE problem IS NOT NULL
+
+--------------------------------------------------------------------------
+-- claimq_why: the rows of a session in order; of each session.
+
+-- name: SESSION_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+WHERE session_id=:session ORDER BY enqueue_seq
+
+-- name: SESSION_ANY_WHY like SESSION_READY
+SELECT enqueue_seq, batch_id, session_id, {{SESSION_ROW_A}}, NULL AS payload,
+  {{SESSION_ROW_B}}
+FROM {{S}}.claimq_batch NOT INDEXED ORDER BY session_id, enqueue_seq

@@ -9,7 +9,7 @@
 #
 # Environment: QUICK=1 takes less than a minute, leaves out the longest queues
 # and, unless PEERS=1, the peers.  ONLY=GROUP runs one group
-# (workload, depth, contention, space, peers).
+# (workload, depth, contention, space, wait, peers).
 #
 # BUILD/bench.json:
 #     {"machine":"...", "date":"...", "quick":0, "load":"0.12",
@@ -79,6 +79,9 @@ proc title {row} {
   if {[info exists r(processes)]} {return "$r(name), $r(processes) processes"}
   if {[info exists r(partitions)]} {return "$r(name): $r(partitions)"}
   if {$r(group) in {depth steps}} {return "$r(name): $r(depth)"}
+  if {$r(group) eq "wait"} {
+    return "$r(name), $r(journal), $r(waiters): $r(way)"
+  }
   return $r(name)
 }
 
@@ -95,6 +98,7 @@ proc heading {group} {
     steps      {"SQLite's VM steps per job, by depth" floor claimq growth}
     contention {"jobs per second, all processes" floor claimq ratio}
     space      {"bytes" floor claimq ratio}
+    wait       {"waiting" median "99 %" ""}
   }
   lassign [dict get $names $group] what a b c
   say ""
@@ -102,8 +106,21 @@ proc heading {group} {
   say [string repeat - 100]
 }
 
+# Of waiting there are times, not ratios.
+proc show_wait {row} {
+  upvar 1 $row r
+  set p99 ""
+  if {$r(p99)} {set p99 [format %.2f $r(p99)]}
+  say [string trimright [format "%-52s %-5s %10.2f %10s %-6s %s" \
+    [title r] $r(place) $r(p50) $p99 $r(unit) [target r]]]
+}
+
 proc show {line} {
   array set r [fields $line]
+  if {$r(group) eq "wait"} {
+    show_wait r
+    return
+  }
   switch $r(group) {
     steps      {set values [list $r(floor_steps) $r(claimq_steps)]}
     contention {set values [list $r(floor_per_s) $r(claimq_per_s)]}
@@ -172,6 +189,22 @@ proc run {group place args} {
   }
   if {[llength $steps]} {heading steps}
   foreach line $steps {show $line}
+}
+
+# Waiting from Python, beside honker; in the same table.
+proc run_wait {} {
+  if {[env_or ONLY wait] ne "wait"} return
+  set command [list [info nameofexecutable] tcl/bench_wait.tcl ./claimq.so \
+    $::quick]
+  set code [each_line $command {
+    if {[string index $line 0] ne "\{"} {
+      say $line
+      continue
+    }
+    lappend ::results $line
+    show $line
+  }]
+  if {$code} {incr ::failed}
 }
 
 # Returns the objects that tcl/bench_peers.tcl wrote.
@@ -263,6 +296,7 @@ if {$quick} {
   run depth      tmpfs -rounds 3 -scale 25 -max 10000
   run contention tmpfs -rounds 3 -only session
   run space      tmpfs
+  run wait       tmpfs
 } else {
   run workload   tmpfs -rounds 7 -scale 60
   run workload   disk  -rounds 5 -scale 60
@@ -271,7 +305,10 @@ if {$quick} {
   run contention tmpfs -rounds 5
   run contention disk  -rounds 5 -only session
   run space      tmpfs
+  run wait       tmpfs
+  run wait       disk
 }
+run_wait
 set peers [run_peers]
 write_json $build/bench.json $machine $load $peers
 summary

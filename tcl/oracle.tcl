@@ -28,8 +28,8 @@ source [file join [file dirname [info script]] oracle_model.tcl]
 # Claim tables: name, arguments, which of them is the maximum, own columns.
 array set oracle_table {
   claim {claimq {session owner ttl_ms max_batches incarnation boundary take
-      now_ms} 3}
-  peek {claimq_peek {session max_batches boundary take now_ms} 1}
+      now_ms serial} 3}
+  peek {claimq_peek {session max_batches boundary take now_ms serial} 1}
   lane {claimq_lane {lane owner ttl_ms max_jobs incarnation capabilities
       partition now_ms} 3}
   outbox {claimq_outbox {queue owner ttl_ms max_messages incarnation partition
@@ -605,16 +605,17 @@ proc oracle_make_claim {} {
   set boundary [oracle_one {idle idle idle active_turn_checkpoint}]
   set take [oracle_one {turn_work turn_work any any session_command}]
   set session [oracle_one {s1 s1 s2 s3 NULL NULL}]
+  set serial [oracle_one {0 0 1}]
   switch [oracle_one {claim claim claim claim peek lane lane lane lane outbox
                       outbox outbox outbox dead_letter dead_letter}] {
     claim {
       if {$session eq "NULL" && $form eq "named"} {set form plain}
-      return [list claim [list $session {*}$common $boundary $take $now] \
-        $form]
+      return [list claim [list $session {*}$common $boundary $take $now \
+        $serial] $form]
     }
     peek {
-      return [list peek [list $session [oracle_max] $boundary $take $now] \
-        plain]
+      return [list peek [list $session [oracle_max] $boundary $take $now \
+        $serial] plain]
     }
     lane {
       return [list lane [list [oracle_one {l1 l1 l1 l2}] {*}$common \

@@ -21,9 +21,9 @@
 
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
-  # holders, fences, letters; and the last key of each.
+  # holders, fences, letters, sets of capabilities; and the last key of each.
   variable tables {batch job attempt event grant part message holder fence
-                   letter last}
+                   letter capset last}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -220,13 +220,35 @@ proc model::insert_batch {session payload opts now} {
   return {}
 }
 
-# What a claim would take, as keys.
-proc model::select {session max boundary take now} {
+# 1 if a live claim holds a batch of the session.
+proc model::busy {session now} {
+  dict for {seq row} $::model::batch {
+    if {[dict get $row session_id] eq $session && [live $row $now]} {return 1}
+  }
+  return 0
+}
+
+# What a claim would take, as keys.  Any session: the first that gives
+# something, in the order of their first candidates.
+proc model::select {session max boundary take now serial} {
+  if {$session eq "NULL"} {
+    set seen {}
+    dict for {seq row} $::model::batch {
+      set id [dict get $row session_id]
+      if {$id in $seen || ![takeable $row $now]} continue
+      lappend seen $id
+      set picked [select $id $max $boundary $take $now $serial]
+      if {[llength $picked]} {return $picked}
+    }
+    return {}
+  }
+  if {$serial && [busy $session $now]} {return {}}
   set picked {}
   dict for {seq row} $::model::batch {
-    if {![takeable $row $now]} continue
-    if {$session eq "NULL"} {set session [dict get $row session_id]}
     if {[dict get $row session_id] ne $session} continue
+    if {$serial && [dict get $row fencing_token] > 0
+        && [dict get $row available_at_ms] > $now} break
+    if {![takeable $row $now]} continue
     if {[llength $picked] >= $max} break
     dict with row {
       set same [list $delivery_policy $merge_key]
@@ -255,8 +277,8 @@ namespace eval model {
     available_at_ms batch_fencing_token}
 }
 
-proc model::claim {session owner ttl max inc boundary take now} {
-  set keys [select $session $max $boundary $take $now]
+proc model::claim {session owner ttl max inc boundary take now {serial 0}} {
+  set keys [select $session $max $boundary $take $now $serial]
   set out {}
   foreach seq $keys {
     set row [row batch $seq]
@@ -267,6 +289,7 @@ proc model::claim {session owner ttl max inc boundary take now} {
     }
     set old [dict get $row fencing_token]
     set_row batch $seq {*}$lease claim_size [llength $keys] \
+      claim_serial $serial \
       fencing_token [add $old 1] attempts [expr {[dict get $row attempts]+1}]
     lappend out [show [dict merge $row $lease [list \
       batch_fencing_token [add $old 1] fencing_token [add $fence 1] \
@@ -277,8 +300,8 @@ proc model::claim {session owner ttl max inc boundary take now} {
 }
 
 # Open: batch_fencing_token of a peek is the one the row has now.
-proc model::peek {session max boundary take now} {
-  return [lmap seq [select $session $max $boundary $take $now] {
+proc model::peek {session max boundary take now {serial 0}} {
+  return [lmap seq [select $session $max $boundary $take $now $serial] {
     set row [row batch $seq]
     dict set row batch_fencing_token [dict get $row fencing_token]
     dict set row previous_claim_id [dict get $row claim_id]
@@ -290,7 +313,13 @@ proc model::session_verb {verb claim token arg opts now} {
   set keys [held $verb batch $claim $token]
   switch $verb {
     guard {return 1}
-    renew {return [renew batch $keys $arg $now]}
+    renew {
+      # An expired serial claim needs the session's slot again.
+      set row [row batch [lindex $keys 0]]
+      if {[dict get $row claim_serial] && ![live $row $now]
+          && [busy [dict get $row session_id] $now]} {fail conflict}
+      return [renew batch $keys $arg $now]
+    }
   }
   if {[dict exists $opts batch_ids]} {
     set mine [lmap seq $keys {dict get [row batch $seq] batch_id}]
@@ -374,7 +403,17 @@ proc model::new_job {lane payload opts now} {
     state [expr {$due > $now ? "delayed" : "ready"}] result NULL \
     last_error NULL terminal_at_ms NULL fencing_token 0 attempts 0 \
     retries 0 settled {} {*}[nobody]]
+  set key [job_set [row job $id]]
+  if {$key ne ""} {dict set ::model::capset $key 1}
   return $id
+}
+
+# What a set of capabilities is told apart by; empty if the job requires none.
+proc model::job_set {row} {
+  dict with row {
+    if {[caps_list $required_capabilities] in {{} {{}}}} {return ""}
+    return [list $lane_id $partition_key $required_capabilities]
+  }
 }
 
 proc model::caps_list {json} {
@@ -624,10 +663,12 @@ proc model::reclaimable {id now} {
 proc model::grant {id owner ttl opts now} {
   if {![dict exists $::model::job $id]} {fail not_found}
   if {![reclaimable $id $now]} {fail not_reclaimable}
+  set lane [dict get [row job $id] lane_id]
+  if {[opt $opts lane_id $lane] ne $lane} {fail bad_argument}
   set grant [next grant]
   dict set ::model::grant $grant [list grant_id $grant job_id $id \
     owner_id $owner incarnation_id [opt $opts incarnation_id {}] \
-    lane_id [opt $opts lane_id [dict get [row job $id] lane_id]] \
+    lane_id $lane \
     issued_at_ms $now expires_at_ms [add $now $ttl] \
     capability_hash [opt $opts capability_hash] \
     admission_summary [opt $opts admission_summary]]
@@ -1050,6 +1091,15 @@ proc model::vacuum {older limit now} {
     if {[dict get $row status] in {resolved discarded}} {
       lappend gone letter $key
     }
+  }
+  set needed {}
+  dict for {id row} $::model::job {
+    if {[dict get $row terminal_at_ms] eq "NULL"} {
+      dict set needed [job_set $row] 1
+    }
+  }
+  dict for {key one} $::model::capset {
+    if {![dict exists $needed $key]} {lappend gone capset $key}
   }
   if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}]]}
   foreach {table key} $gone {drop $table $key}

@@ -249,7 +249,21 @@ proc delete_db {{file test.db}} {
   foreach suffix {"" -journal -wal -shm} {file delete -force $file$suffix}
 }
 
+# The state that a test leaves behind must be sound, also by claimq's own
+# judgement, unless it says that it damages databases: set T(damaged) 1.
+proc state_check {name handle} {
+  if {[info exists ::T(damaged)] || ![::$handle one {
+    SELECT count(*)=2 FROM (
+      SELECT name FROM pragma_module_list WHERE name='claimq_check'
+      UNION ALL SELECT name FROM sqlite_schema WHERE name='claimq_meta')
+  }]} return
+  check_result $name {} [::$handle eval {SELECT * FROM claimq_check LIMIT 9}]
+}
+
 proc reset_db {} {
+  if {"db" in $::T(opened) && ![catch {db one {SELECT 1 FROM sqlite_schema}}]} {
+    state_check $::T(name)-state db
+  }
   close_all
   delete_db
   open_db
@@ -378,6 +392,7 @@ proc do_eqp_test {name sql expected} {
 
 proc integrity_check {name {handle db}} {
   check_result [test_name $name] ok [::$handle eval {PRAGMA integrity_check}]
+  state_check [test_name $name]-state $handle
 }
 
 #--------------------------------------------------------------------------
@@ -423,6 +438,9 @@ proc left_behind {} {
 proc finish_test {} {
   foreach fault {oom io api interrupt abort auth crash} {cq_fault $fault 0}
   at_time real
+  if {"db" in $::T(opened) && ![catch {db one {SELECT 1 FROM sqlite_schema}}]} {
+    state_check $::T(name)-state db
+  }
   set why {}
   foreach handle $::T(opened) {
     if {$handle ne "db"} {lappend why "database $handle was not closed"}

@@ -64,6 +64,7 @@
 **                           it is killed if we die first
 **   cq_kill PID KILL|STOP|CONT|TERM|INT
 **   cq_waitpid PID ?MS?     {exit N} or {signal N}, {} if MS have passed
+**   cq_close_fd N           close() a descriptor, whose ever it is
 **   cq_exit N               _exit(): no flushing, no handlers
 **
 ** DB is the name of a command made by the sqlite3 package.
@@ -1142,6 +1143,17 @@ CQT_CMD(cqtWaitpidCmd){
   return TCL_OK;
 }
 
+CQT_CMD(cqtCloseFdCmd){
+  int fd;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "N")
+   || Tcl_GetIntFromObj(interp, objv[1], &fd)
+  ){
+    return TCL_ERROR;
+  }
+  return close(fd) ? cqtError(interp, "no such descriptor") : TCL_OK;
+}
+
 CQT_CMD(cqtExitCmd){
   int rc;
   (void)cd;
@@ -1180,6 +1192,7 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_spawn", cqtSpawnCmd },
   { "cq_kill", cqtKillCmd },
   { "cq_waitpid", cqtWaitpidCmd },
+  { "cq_close_fd", cqtCloseFdCmd },
   { "cq_exit", cqtExitCmd }
 };
 

@@ -16,10 +16,12 @@
 **              open and close connections all the time
 **   shared     all threads use one connection, in serialized mode
 **   interrupt  as own, and one thread interrupts the others
+**   wait       a hundred threads with connections of their own wait for work;
+**              then it comes, and all are woken; then all are interrupted
 **
-** The work is done exactly once in each round: a piece of work is a row of the
-** table done, written in the transaction that completes it (shared: where no
-** thread can have a transaction, what complete returns is counted).  Prints
+** In the first three all work is done exactly once: a piece of work is a row of
+** the table done, written in the transaction that completes it (shared: where
+** no thread can have a transaction, what complete returns is counted).  Prints
 ** "N passed, M failed".
 */
 #define _GNU_SOURCE               /* usleep() under -std=c99 */
@@ -33,6 +35,7 @@
 #include "claimq.h"
 
 #define NTHREAD   4               /* Threads that work */
+#define NWAITER   100             /* Threads that wait */
 #define NKIND     4               /* Sessions, lanes, outbox, letters */
 #define NROW      3               /* Most rows that a claim brings */
 #define NCOL      3               /* Columns that a query brings */
@@ -467,6 +470,80 @@ static void runRound(Round *p, int bInterrupt){
   removeFile(p->zFile);
 }
 
+/**************************************************************************
+** Waiting
+*/
+typedef struct Waiter Waiter;
+struct Waiter {
+  sqlite3 *db;
+  const char *zSql;
+  int nTick;                      /* Calls of the progress handler; atomic */
+  int rc;                         /* What came of it */
+  Rows rows;
+  pthread_t id;
+};
+
+static int onTick(void *pArg){
+  __atomic_add_fetch(&((Waiter*)pArg)->nTick, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+
+static void *waitOnce(void *pArg){
+  Waiter *p = (Waiter*)pArg;
+  p->rc = query(p->db, &p->rows, p->zSql, 0);
+  return 0;
+}
+
+/* Start all, and come back when each of them has slept for a while. */
+static void startWaiters(Waiter *a, const char *zSql){
+  int i, n;
+  for(i=0; i<NWAITER; i++){
+    a[i].zSql = zSql;
+    a[i].nTick = 0;
+    pthread_create(&a[i].id, 0, waitOnce, &a[i]);
+  }
+  for(i=0; i<NWAITER; i++){
+    for(n=0; n<6000; n++){
+      if( __atomic_load_n(&a[i].nTick, __ATOMIC_SEQ_CST)>1 ) break;
+      usleep(10000);
+    }
+    check("wait", "asleep", n<6000);
+  }
+}
+
+/* The number of those that got rc, and zResult. */
+static int joinWaiters(Waiter *a, int rc, const char *zResult){
+  int i, n = 0;
+  for(i=0; i<NWAITER; i++){
+    pthread_join(a[i].id, 0);
+    n += a[i].rc==rc && (zResult==0 || strcmp(a[i].rows.az[0][0], zResult)==0);
+  }
+  return n;
+}
+
+static void runWait(const char *zFile){
+  static Waiter a[NWAITER];
+  Round round = { "wait", zFile, 0, 0, 0, 0 };
+  sqlite3 *db = setUp(&round);
+  int i;
+  for(i=0; i<NWAITER; i++){
+    check("wait", "open", openDb(zFile, &a[i].db)==SQLITE_OK);
+    sqlite3_progress_handler(a[i].db, 1000, onTick, &a[i]);
+  }
+  startWaiters(a, "SELECT claimq_wait(600000, 'lane', 'w')");
+  check("wait", "submit", number(db, "SELECT claimq_submit('w', 'x')")==1);
+  check("wait", "all are woken", joinWaiters(a, SQLITE_OK, "1")==NWAITER);
+  startWaiters(a, "SELECT claimq_wait(600000, 'lane', 'never')");
+  for(i=0; i<NWAITER; i++) sqlite3_interrupt(a[i].db);
+  check("wait", "all are interrupted",
+        joinWaiters(a, SQLITE_INTERRUPT, 0)==NWAITER);
+  for(i=0; i<NWAITER; i++){
+    check("wait", "close", sqlite3_close(a[i].db)==SQLITE_OK);
+  }
+  check("wait", "close", sqlite3_close(db)==SQLITE_OK);
+  removeFile(zFile);
+}
+
 /*
 ** Seconds for all rounds; environment CLAIMQ_SQLITE: this must be the version
 ** of SQLite (see tcl/versions.tcl).
@@ -491,6 +568,7 @@ int main(int argc, char **argv){
     runRound(&own, 0);
     runRound(&shared, 0);
     runRound(&inter, 1);
+    runWait(zFile);
   }while( time(0)<iEnd && nFail==0 );
   printf("%d passed, %d failed\n", nPass, nFail);
   return nFail>0;

@@ -251,6 +251,35 @@ static u8 cqTermConst(sqlite3_index_info *pInfo, int i){
 }
 
 /*
+** 1 if constraint i is an equality of the usual kind with a known value.
+*/
+static int cqTermEqual(sqlite3_index_info *pInfo, int i){
+  return pInfo->aConstraint[i].op==SQLITE_INDEX_CONSTRAINT_EQ
+      && pInfo->aConstraint[i].usable
+      && sqlite3_stricmp(sqlite3_vtab_collation(pInfo, i), "BINARY")==0;
+}
+
+/*
+** A table that only looks: 1 if constraint i, which is on a result column, is
+** to be an argument as well.  It is the first equality with the column that
+** has the argument's name; SQLite will check the rows again.
+*/
+static int cqTermPushed(const CqVtab *p, sqlite3_index_info *pInfo, int i){
+  int iArg, j;
+  if( !cqTermEqual(pInfo, i) ) return 0;
+  for(iArg=0; iArg<p->pDef->nArg; iArg++){
+    if( p->aiAlias[iArg]==pInfo->aConstraint[i].iColumn ) break;
+  }
+  if( iArg==p->pDef->nArg ) return 0;
+  for(j=0; j<pInfo->nConstraint; j++){
+    int iCol = pInfo->aConstraint[j].iColumn;
+    if( iCol==p->aiCol[iArg] ) return 0;
+    if( j<i && iCol==p->aiAlias[iArg] && cqTermEqual(pInfo, j) ) return 0;
+  }
+  return 1;
+}
+
+/*
 ** Translate the constraints for claim_plan.c.  aTerm has room for all.  A table
 ** that only looks has nothing to lose: SQLite may filter and limit its rows.
 */
@@ -271,7 +300,9 @@ static void cqVtabTerms(
       default:                             aTerm[i].eOp = CQ_OP_OTHER;  break;
     }
     if( !p->pDef->bWrites && (aTerm[i].iCol<p->nCol
-         || aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET) ){
+         || aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET)
+     && !cqTermPushed(p, pInfo, i)
+    ){
       aTerm[i].bUsable = 0;
       aTerm[i].eOp = CQ_OP_OTHER;
       aTerm[i].iCol = -1;
@@ -341,7 +372,8 @@ static int cqVtabAccept(
   pPrep->mUsed |= (u32)pInfo->colUsed;
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
-    pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = 1;
+    pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = p->pDef->bWrites
+        || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol;
   }
   pInfo->orderByConsumed = pInfo->nOrderBy>0 && cqOrderDelivered(p, pInfo);
   pInfo->estimatedCost = bAvoid ? 1e99 : 10.0;
@@ -652,9 +684,12 @@ static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
 ** The i-th list of tables: those of claimq itself, then of each discipline.
 */
 CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
+  static const CqTableDef *(*const axList[])(int*) = {
+    claimqHelpTable, claimqSeeTables,
+  };
   const CqDiscipline *pD;
-  if( i==0 ) return claimqHelpTable(pnTable);
-  pD = claimqDiscipline(i-1);
+  if( i<CQ_ARRAYSIZE(axList) ) return axList[i](pnTable);
+  pD = claimqDiscipline(i-CQ_ARRAYSIZE(axList));
   if( pD==0 ) return 0;
   *pnTable = pD->nTable;
   return pD->aTable;

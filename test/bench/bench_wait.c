@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define BN_NWAITER 8
-#define BN_NCOMMIT 1000           /* Commits of one measurement at most */
+#define BN_NCOMMIT 500            /* Commits of one measurement at most */
 #define BN_WAIT_MS 60000
 
 /* What the processes share. */
@@ -304,7 +304,7 @@ static void bnIdle(BnWaitJob *pJob){
   bnStart(pJob, "idle");
   rCpu = bnCpu(pJob);
   rTime = benchClock(0);
-  sleep(pJob->pOpt->bQuick ? 2 : 10);
+  sleep(pJob->pOpt->bQuick ? 2 : 6);
   rTime = benchClock(0) - rTime;
   rCpu = bnCpu(pJob) - rCpu;
   bnStop(pJob, bnConnect(pJob));
@@ -312,7 +312,7 @@ static void bnIdle(BnWaitJob *pJob){
 }
 
 static void bnAround(BnWaitJob *pJob){
-  int nCommit = pJob->pOpt->bQuick ? 1000 : 5000;
+  int nCommit = pJob->pOpt->bQuick ? 1000 : 3000;
   double rTime, rCpu;
   sqlite3 *db;
   pJob->bLane = 1;
@@ -325,7 +325,7 @@ static void bnAround(BnWaitJob *pJob){
   rCpu = bnCpu(pJob) - rCpu;
   bnStop(pJob, db);
   pJob->bLane = 0;
-  bnReportWait(pJob, "1,000 commits a second", "ms/s", rCpu/rTime, 0, 50);
+  bnReportWait(pJob, "1,000 commits/s", "ms/s", rCpu/rTime, 0, 50);
 }
 
 int benchWait(const BnOptions *pOpt){

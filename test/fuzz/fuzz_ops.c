@@ -661,13 +661,13 @@ static void fzVerbCheck(
   int bLost = zCode && strcmp(zCode, "claim_lost")==0;
   if( p->eKind==FZ_CONTEST && eVerb==FZ_REJECT ){
     if( zCode==0 || bLost ) fzDie("a contest was rejected");
-  }else if( !bRight && !fzBadCount ){
+  }else if( fzBadCount && zCode && strcmp(zCode, "bad_argument")==0 ){
+    /* Refused, and nothing is settled. */
+  }else if( !bRight ){
     /* A release of what is over has nothing to do, whatever the token. */
     if( !bLost && !(eVerb==FZ_RELEASE && p->bOver && fzA.i==0) ){
       fzDie("a wrong token was accepted for %s", p->zId);
     }
-  }else if( fzBadCount && zCode && strcmp(zCode, "bad_argument")==0 ){
-    /* Refused, and nothing is settled. */
   }else if( !p->bOver ){
     if( fzBadCount ) fzDie("claim %s took a count that cannot be", p->zId);
     if( zCode ) fzDie("claim %s counts, but: %s", p->zId, fzDb.zErr);

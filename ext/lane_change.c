@@ -1,0 +1,121 @@
+/*
+** lane_change.c: changing a job that waits.
+**
+**     SELECT claimq_submit('mail', 'hello', 'delay_ms', 60000);         -- 1
+**     SELECT claimq_change(1, 'priority', 9, 'delay_ms', 0);      -- changed
+**     SELECT claimq_change(1, 'lane', 'mail-slow');               -- changed
+**     -- worker-a claims job 1
+**     SELECT claimq_change(1, 'priority', 0);       -- claimed: left as it is
+**
+** A job that a live claim holds is left alone, because its holder was told what
+** it is.  One whose claim has expired can be changed: it stays `active`, and
+** its late owner may still settle it.
+**
+** The change is one UPDATE of the job.  What follows from it, the set of
+** capabilities and the place in the index, is left to the trigger
+** claimq_job_place of sql/schema.sql, so that a plain UPDATE of the same
+** columns has the same effect.
+*/
+#include "lane.h"
+
+typedef struct CqChange CqChange;
+struct CqChange {
+  CqTask task;                    /* First */
+  i64 iJob;
+  const CqVal *aOpt;
+  CqCaps list;
+  CqText caps;                    /* The one way to write the set; z==0: none */
+  i64 iAvailable;                 /* -1: not given */
+  const char *zResult;            /* OUT */
+};
+
+/*
+** Raise conflict if another job of the new lane has the job's source key.
+*/
+static void cqChangeKey(CqOp *p, const CqChange *pE){
+  CqText lane = pE->aOpt[CQ_CHANGE_LANE].t;
+  CqStmt s;
+  if( p->rc || !pE->aOpt[CQ_CHANGE_LANE].bGiven ) return;
+  s = claimqStmt(p, CQ_SQL_LANE_CHANGE_KEY);
+  claimqBindInt(p, &s, CQ_LANE_CHANGE_KEY_job, pE->iJob);
+  claimqBindText(p, &s, CQ_LANE_CHANGE_KEY_lane, lane);
+  if( claimqStep(p, &s) ){
+    claimqFail(p, CQ_CONFLICT, "job %lld of lane '%.*s' has the same source "
+        "key: cancel one of the two",
+        claimqColInt(&s, CQ_COL_LANE_CHANGE_KEY_job_id),
+        claimqShown(lane), lane.z);
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqChangeLoad(CqOp *p, CqTask *pTask){
+  CqChange *pE = (CqChange*)pTask;
+  CqLaneState s;
+  if( !claimqLaneState(p, pE->iJob, &s) || s.bTerminal ){
+    pE->zResult = "missing";
+  }else if( s.bLive ){
+    pE->zResult = "claimed";
+  }else{
+    cqChangeKey(p, pE);
+    pE->zResult = "changed";
+    pTask->eNeed = CQ_NEED_ONE;
+  }
+}
+
+/*
+** Bind an option, NULL if it was not given.
+*/
+static void cqChangeBind(CqOp *p, CqStmt *pS, int iParam, const CqVal *pVal){
+  if( pVal->bGiven ) claimqBindInt(p, pS, iParam, pVal->i);
+  else claimqBindNull(p, pS, iParam);
+}
+
+static void cqChangeApply(CqOp *p, CqTask *pTask){
+  CqChange *pE = (CqChange*)pTask;
+  const CqVal *aOpt = pE->aOpt;
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_CHANGE);
+  claimqBindInt(p, &s, CQ_LANE_CHANGE_job, pE->iJob);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqBindText(p, &s, CQ_LANE_CHANGE_lane, aOpt[CQ_CHANGE_LANE].t);
+  claimqBindText(p, &s, CQ_LANE_CHANGE_capabilities, pE->caps);
+  claimqBindValue(p, &s, CQ_LANE_CHANGE_payload, aOpt[CQ_CHANGE_PAYLOAD].pVal);
+  cqChangeBind(p, &s, CQ_LANE_CHANGE_priority, &aOpt[CQ_CHANGE_PRIORITY]);
+  cqChangeBind(p, &s, CQ_LANE_CHANGE_max_attempts, &aOpt[CQ_CHANGE_ATTEMPTS]);
+  cqChangeBind(p, &s, CQ_LANE_CHANGE_max_reclaims, &aOpt[CQ_CHANGE_RECLAIMS]);
+  cqChangeBind(p, &s, CQ_LANE_CHANGE_partition_key,
+               &aOpt[CQ_CHANGE_PARTITION]);
+  if( pE->iAvailable<0 ) claimqBindNull(p, &s, CQ_LANE_CHANGE_available);
+  else claimqBindInt(p, &s, CQ_LANE_CHANGE_available, pE->iAvailable);
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
+}
+
+static void cqChangeAnswer(CqOp *p, CqTask *pTask){
+  claimqRequestAnswer(p, claimqStr(((CqChange*)pTask)->zResult), 0);
+}
+
+/*
+** claimq_change(job_id [, option, value]...) -> 'changed', 'claimed' or
+** 'missing'
+*/
+CQ_PRIV void claimqLaneChange(CqOp *p, CqCall *pCall){
+  const CqVal *aOpt = pCall->aOpt;
+  const CqVal *pCaps = &aOpt[CQ_CHANGE_CAPS];
+  CqChange e;
+  memset(&e, 0, sizeof(e));
+  e.task.xLoad = cqChangeLoad;
+  e.task.xApply = cqChangeApply;
+  e.task.xAnswer = cqChangeAnswer;
+  e.task.zWhat = "claimq_change()";
+  e.iJob = pCall->aArg[0].i;
+  e.aOpt = aOpt;
+  e.iAvailable = -1;
+  if( aOpt[CQ_CHANGE_AT].bGiven || aOpt[CQ_CHANGE_DELAY].bGiven ){
+    e.iAvailable = claimqDueAt(p, &aOpt[CQ_CHANGE_AT], &aOpt[CQ_CHANGE_DELAY]);
+  }
+  if( pCaps->bGiven ) e.caps = claimqLaneCapsText(p, pCaps->t, &e.list);
+  claimqRun(p, &e.task);
+  sqlite3_free(e.list.a);
+  if( p->rc==SQLITE_OK && e.zResult ){
+    sqlite3_result_text(pCall->pCtx, e.zResult, -1, SQLITE_STATIC);
+  }
+}

@@ -1,0 +1,181 @@
+/*
+** see.c: what there is, why it is not claimed, and what is wrong with it.
+**
+**     SELECT scope, ready, held, oldest_ready_at_ms FROM claimq_stats
+**      WHERE discipline='lane';
+**     -- mail|120|4|1700000000000
+**
+** Three tables that only look.  They know no discipline: each gives statements
+** of one shape, or a function, in its descriptor.
+*/
+#include "claimq_int.h"
+
+/**************************************************************************
+** claimq_stats
+*/
+#define CQ_STATS_COLS \
+  "discipline:t scope:t ready:i delayed:i held:i expired:i blocked:i " \
+  "limited:i dead:i oldest_ready_at_ms:i next_at_ms:i"
+#define CQ_STATS_NCOL 11
+
+#define CQ_ST_DISCIPLINE 0        /* Arguments */
+#define CQ_ST_SCOPE      1
+static const CqArgDef cqStatsArg[] = {
+  { CQ_ARG(ANY, "discipline"), .zDoc = "only this discipline" },
+  { CQ_ARG(ANY, "scope"), .zDoc = "only this scope" },
+  CQ_ARG_NOW,
+};
+
+/*
+** The text of an argument; z==0: it was not given.  A number is compared as
+** SQL compares it with a column of texts.
+*/
+static CqText cqStatsText(CqOp *p, const CqVal *pVal){
+  CqText none = {0, 0};
+  return pVal->bGiven ? claimqValueText(p, pVal->pVal) : none;
+}
+
+static void cqStatsNext(CqOp *p, CqClaim *pC){
+  CqText name = cqStatsText(p, &pC->aArg[CQ_ST_DISCIPLINE]);
+  CqText scope = cqStatsText(p, &pC->aArg[CQ_ST_SCOPE]);
+  const CqDiscipline *pD;
+  int i;
+  for(i=0; (pD = claimqDiscipline(i))!=0 && p->rc==SQLITE_OK; i++){
+    CqStmt s;
+    if( pD->aStats==0 ) continue;
+    if( name.z && !claimqTextEq(name, claimqStr(pD->zName)) ) continue;
+    s = claimqStmt(p, pD->aStats[scope.z!=0]);
+    if( scope.z ) claimqBindText(p, &s, CQ_STATS_scope, scope);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    while( claimqStep(p, &s) ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      claimqCellColumns(p, pC->pRows, a, &s, CQ_STATS_NCOL);
+    }
+    claimqStmtDone(p, &s);
+  }
+}
+
+/**************************************************************************
+** claimq_why
+*/
+#define CQ_WY_DISCIPLINE 0        /* Arguments */
+#define CQ_WY_SCOPE      1
+#define CQ_WY_OPTIONS    2        /* From here on, but for now_ms */
+static const CqArgDef cqWhyArg[] = {
+  { CQ_ARG(TEXT, "discipline"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "whose claim" },
+  { CQ_ARG(ANY, "scope"), .zDoc = "session, lane, queue, label or scope" },
+  { CQ_ARG(ANY, "boundary"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "take"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "serial"), .zDoc = "of a session's claim" },
+  { CQ_ARG(ANY, "capabilities"), .zDoc = "of a lane's claim" },
+  { CQ_ARG(ANY, "partition"), .zDoc = "of a lane's or an outbox's claim" },
+  { CQ_ARG(ANY, "kind"), .zDoc = "of a contest" },
+  { CQ_ARG(ANY, "source"), .zDoc = "of dead letters" },
+  CQ_ARG_NOW,
+};
+
+/*
+** The claim is made as claimq_wait() makes it, and asks its own discipline.
+*/
+static void cqWhyNext(CqOp *p, CqClaim *pC){
+  CqLook look;
+  claimqLookBegin(p, &look, pC->aArg[CQ_WY_DISCIPLINE].t, "");
+  claimqLookNamed(p, &look, &cqWhyArg[CQ_WY_OPTIONS], &pC->aArg[CQ_WY_OPTIONS],
+      CQ_ARRAYSIZE(cqWhyArg)-1-CQ_WY_OPTIONS, pC->aArg[CQ_WY_SCOPE].pVal);
+  claimqLookWhy(p, &look, pC->pRows);
+}
+
+/**************************************************************************
+** claimq_check
+*/
+#define CQ_CHECK_NCOL 3
+
+/*
+** claimq_sound(value, ...): 1 if each is NULL or a text in valid UTF-8.
+*/
+static void cqSoundFunc(CqOp *p, CqCall *pCall){
+  int i, bSound = 1;
+  for(i=0; i<pCall->nVal && bSound && p->rc==SQLITE_OK; i++){
+    int eType = sqlite3_value_type(pCall->apVal[i]);
+    if( eType==SQLITE_TEXT ){
+      CqText t = claimqValueText(p, pCall->apVal[i]);
+      bSound = claimqUtf8Valid(t.z, t.n);
+    }else{
+      bSound = eType==SQLITE_NULL;
+    }
+  }
+  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, bSound);
+}
+
+CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc){
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_sound", .zDoc = "is each NULL or a text in valid UTF-8?",
+      .eKind = CQ_F_PURE, .bRest = 1, .xFunc = cqSoundFunc },
+  };
+  *pnFunc = CQ_ARRAYSIZE(aFunc);
+  return aFunc;
+}
+
+/*
+** Report the objects of the schema that are missing.  1 if there are tables
+** among them: then nothing else can be looked at.
+*/
+static int cqCheckSchema(CqOp *p, CqRows *pRows){
+  const CqSchemaObj *pObj;
+  int i = 0, bTable = 0;
+  while( (pObj = claimqSchemaMissing(p, &i))!=0 ){
+    CqCell *a;
+    if( strcmp(pObj->zType, "insert")==0 ) continue;
+    a = claimqRowsAdd(p, pRows);
+    if( a==0 ) break;
+    claimqCellText(p, pRows, &a[0], claimqStr("sqlite_schema"));
+    claimqCellText(p, pRows, &a[1], claimqStr(pObj->zName));
+    claimqCellText(p, pRows, &a[2], claimqStr("missing"));
+    bTable |= strcmp(pObj->zType, "table")==0
+           || strcmp(pObj->zType, "index")==0;
+  }
+  return bTable;
+}
+
+static void cqCheckRun(CqOp *p, CqRows *pRows, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
+  while( claimqStep(p, &s) ){
+    CqCell *a = claimqRowsAdd(p, pRows);
+    claimqCellColumns(p, pRows, a, &s, CQ_CHECK_NCOL);
+  }
+  claimqStmtDone(p, &s);
+}
+
+static void cqCheckNext(CqOp *p, CqClaim *pC){
+  const CqDiscipline *pD;
+  int i, j;
+  if( cqCheckSchema(p, pC->pRows) ) return;
+  cqCheckRun(p, pC->pRows, CQ_SQL_META_CHECK);
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    for(j=0; j<pD->nCheck && p->rc==SQLITE_OK; j++){
+      cqCheckRun(p, pC->pRows, pD->aCheck[j]);
+    }
+  }
+}
+
+/*
+** The tables themselves.
+*/
+CQ_PRIV const CqTableDef *claimqSeeTables(int *pnTable){
+  static const CqTableDef aTable[] = {
+    { .zName = "claimq_stats", .zCols = CQ_STATS_COLS, .zOrder = "",
+      .zDoc = "how much there is, of which kind",
+      .aArg = cqStatsArg, .nArg = CQ_ARRAYSIZE(cqStatsArg),
+      .xNext = cqStatsNext },
+    { .zName = "claimq_why",
+      .zCols = "reason:t n:i example:b until_at_ms:i detail:t", .zOrder = "",
+      .zDoc = "why a claim takes what it takes",
+      .aArg = cqWhyArg, .nArg = CQ_ARRAYSIZE(cqWhyArg), .xNext = cqWhyNext },
+    { .zName = "claimq_check",
+      .zCols = "table_name:t row_key:b problem:t", .zOrder = "",
+      .zDoc = "what is wrong with the stored state", .xNext = cqCheckNext },
+  };
+  *pnTable = CQ_ARRAYSIZE(aTable);
+  return aTable;
+}

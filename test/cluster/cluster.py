@@ -1,0 +1,530 @@
+"""cluster.py: claimq on a cluster of rqlite nodes.  See run.sh, which starts
+it.
+
+    python3 cluster.py RQLITED CLAIMQ_SO FOLDER [STORY ...]
+
+Each story starts nodes of its own.  A line is printed for each thing that was
+checked, and at the end "N passed, M failed".  Nothing here is judged by how
+long it takes: whoever waits, waits up to three minutes.
+"""
+import json, os, re, shutil, signal, subprocess, sys, time, traceback
+
+from check import checks
+from load import Load, setup
+from rqlite import (CallError, Cluster, Loopback, Namespaces, Nodes, content,
+                    differences, now_ms, same_version, until)
+from speed import percentile, table
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORKER = os.path.join(HERE, "..", "..", "ext", "python", "http_worker.py")
+QUICK = os.environ.get("CI") == "true"
+
+
+class Test:
+    """What has passed, what has failed."""
+    def __init__(self, program, extension, folder):
+        self.program, self.extension = program, extension
+        self.folder, self.clusters = folder, []
+        self.passed = self.failed = self.skipped = 0
+
+    def ok(self, what, wrong=()):
+        """wrong: counterexamples, or False if it is simply not so."""
+        if wrong is False:
+            wrong = ["it is not"]
+        wrong = [] if wrong is True else list(wrong)
+        self.passed += not wrong
+        self.failed += bool(wrong)
+        print("  ok  " if not wrong else "FAILED", what, flush=True)
+        for one in wrong[:5]:
+            print("      ", str(one)[:1000], flush=True)
+        if len(wrong) > 5:
+            print(f"       and {len(wrong) - 5} more", flush=True)
+
+    def skip(self, what, why):
+        self.skipped += 1
+        print(f"SKIPPED {what}: {why}", flush=True)
+
+    def say(self, what):
+        print("      ", what, flush=True)
+
+    def nodes(self, name, place=None, options=()):
+        nodes = Nodes(place or Loopback(), self.program, self.extension,
+                      os.path.join(self.folder, name), options)
+        self.clusters.append(nodes)
+        return nodes
+
+    def run(self, story):
+        print(f"{story.__name__}: {story.__doc__.splitlines()[0]}", flush=True)
+        begun = time.monotonic()
+        try:
+            story(self)
+        except Exception:
+            self.ok(f"{story.__name__} came to its end",
+                    [traceback.format_exc()])
+        finally:
+            while self.clusters:
+                self.clusters.pop().stop()
+        print(f"       {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def equal(t, what, nodes):
+    """All tables of all nodes, the schema and the indexes are the same."""
+    nodes.settle()
+    first, *others = nodes
+    expect = content(first)
+    t.ok(f"{what}: all tables of all {len(others) + 1} nodes are equal",
+         [f"node {first.number} and node {node.number}: {d}"
+          for node in others for d in differences(expect, content(node))])
+
+
+def left(nodes):
+    """How much there is still to do, by any node that can be asked."""
+    for node in nodes.reachable():
+        try:
+            return sum(row[0] for row in node.ask(
+                ["SELECT count(*) FROM claimq_job WHERE state NOT IN"
+                 " ('completed', 'failed', 'cancelled') UNION ALL"
+                 " SELECT count(*) FROM claimq_batch UNION ALL"
+                 " SELECT ifnull(sum(last_seq-processed_seq), 0)"
+                 " FROM claimq_partition UNION ALL"
+                 " SELECT count(*) FROM claimq_letter WHERE status IN"
+                 " ('pending', 'reprocessing')"])[0])
+        except OSError:
+            pass
+    return -1
+
+
+class Progress:
+    """Lets a story go on when so much of the load has been done."""
+    def __init__(self, nodes, load):
+        self.nodes, self.load = nodes, load
+        self.total = sum(load.counts.values())
+
+    def done(self):
+        for node in self.nodes.reachable():
+            try:
+                return sum(row[0] for row in node.ask(
+                    ["SELECT count(*) FROM claimq_event UNION ALL"
+                     " SELECT count(*) FROM ledger WHERE role IN"
+                     " ('session', 'outbox')"])[0])
+            except (OSError, CallError):
+                pass
+        return 0
+
+    def check_alive(self):
+        self.load.check_alive()
+        for node in self.nodes:
+            node.check_alive()
+
+    def at(self, share):
+        def reached():
+            self.check_alive()
+            return self.done() >= share * self.total
+        until(f"{share:.0%} done", reached)
+
+
+def finish(t, nodes, load, killed):
+    """Wait for the end, and check everything."""
+    load.finish(lambda: left(nodes), until)
+    nodes.settle()
+    history = load.history()
+    for what, wrong in checks(history, nodes.leader(), load.counts, killed):
+        t.ok(what, wrong)
+    for node in nodes:
+        t.ok(f"claimq_check finds nothing wrong on node {node.number}",
+             node.ask(["SELECT * FROM claimq_check"])[0])
+    took = sorted(h[2] for h in history if h[0] == "took")
+    lost = sum(h[0] == "lost" for h in history)
+    claims = sum(h[0] == "claim" for h in history)
+    t.say(f"{len(took)} requests, {claims} rows claimed, {lost} answers lost;"
+          f" p50 {percentile(took, 0.5):.0f} ms,"
+          f" p99 {percentile(took, 0.99):.0f} ms")
+
+
+#--------------------------------------------------------------------------
+# The stories
+
+def versions(t):
+    """A node without the extension, or with another, is noticed."""
+    nodes = t.nodes("versions")
+    nodes.start([[]])
+    t.ok("one node answers claimq_version() "
+         + same_version(list(nodes)))
+    bare = Nodes(Loopback(), t.program, None, os.path.join(t.folder, "bare"))
+    t.clusters.append(bare)
+    bare.start([[]])
+    try:
+        same_version([*nodes, *bare])
+        t.ok("a node without claimq is refused", False)
+    except RuntimeError as error:
+        t.ok("a node without claimq is refused",
+             "no such function" in str(error))
+
+
+def clock(t):
+    """With an explicit clock no call reads the clock of a node."""
+    nodes = t.nodes("clock")
+    nodes.start()
+    same_version(list(nodes))
+    cluster = nodes.cluster()
+    setup(cluster)
+    calls = [["SELECT claimq_submit('l', 'x')"],
+             ["SELECT claimq_submit('l', 'x', 'now_ms', ?)", None],
+             ["SELECT claimq_enqueue('s', 'x')"],
+             ["SELECT claimq_publish('mail', 'x')"],
+             ["SELECT * FROM claimq_lane('l', 'w')"],
+             ["SELECT * FROM claimq('s', 'w')"],
+             ["SELECT * FROM claimq_outbox('mail', 'w')"],
+             ["SELECT * FROM claimq_dead_letter(NULL, NULL, 'w')"],
+             ["SELECT * FROM claimq_contest(1, 'c', 'w')"]]
+    inserts = [("claimq_job", "created_at_ms", "lane_id, payload", "'l', 'x'"),
+               ("claimq_batch", "enqueued_at_ms", "session_id, payload",
+                "'s', 'x'"),
+               ("claimq_message", "created_at_ms",
+                "queue_name, partition, payload", "'mail', 0, 'x'")]
+    for table_name, column, columns, values in inserts:
+        if nodes.leader().ask(
+                ["SELECT dflt_value FROM pragma_table_info(?) WHERE name=?",
+                 table_name, column])[0][0][0]:
+            t.skip(f"INSERT INTO {table_name} without a time",
+                   f"{column} has a default that reads the clock")
+        else:
+            calls.append([f"INSERT INTO {table_name}({columns})"
+                          f" VALUES({values})"])
+    answers = cluster.call(*calls)
+    t.ok("calls without now_ms are refused",
+         [f"{call}: {answer}" for call, answer in zip(calls, answers)
+          if getattr(answer, "code", None) != "clock_required"])
+    equal(t, "after calls without now_ms", nodes)
+
+    # The clock of one caller is half a minute ahead of the others'.
+    claim = ("SELECT claim_id, lease_token FROM claimq_lane('skew', ?, 30000)"
+             " WHERE now_ms=?")
+    complete = "SELECT claimq_complete(?, ?, 'now_ms', ?)"
+    at = now_ms()
+    _, right, ahead = cluster.call(
+        ["SELECT claimq_submit('skew', 'x', 'now_ms', ?)", at],
+        [claim, "right", at], [claim, "ahead", at + 31000])
+    late, early = cluster.call([complete, *right[0], at + 1000],
+                               [complete, *ahead[0], at + 31000])
+    t.ok("a caller whose clock is ahead takes a live lease; the holder is told",
+         getattr(late, "code", None) == "claim_lost" and early == [[1]]
+         or [late, early])
+
+
+def endpoints(t):
+    """Which of rqlite's endpoints does what, as the manual says."""
+    nodes = t.nodes("endpoints")
+    nodes.start([[]])
+    node, = nodes
+    cluster = nodes.cluster()
+    setup(cluster)
+
+    def post(path, *statements):
+        """The answers of a path: rows, or the text of an error."""
+        reply = json.loads(node.get(path, json.dumps(
+            statements, default=lambda f: f()).encode()))
+        return [one.get("error") or one.get("values")
+                for one in reply["results"]]
+
+    def submit():
+        cluster.call(["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms])
+
+    def active():
+        return node.ask(["SELECT count(*) FROM claimq_job"
+                         " WHERE state='active'"])[0][0][0]
+    claim = ["SELECT claim_id, lease_token FROM claimq_lane('l', 'w')"
+             " WHERE now_ms=?", now_ms]
+    submit()
+    for path in "/db/query", "/db/query?level=strong":
+        said, = post(path, claim)
+        t.ok(f"{path} claims nothing: read_only",
+             active() == 0 and "claimq: read_only: " in str(said))
+    said, = post("/db/execute", claim)
+    t.ok("/db/execute claims, and loses the rows",
+         active() == 1 and said is None or [said])
+    submit()
+    rows, = post("/db/request?level=strong", claim)
+    t.ok("/db/request?level=strong claims", len(rows) == 1 or [rows])
+    verb = ["SELECT claimq_release(?, ?, 'now_ms', ?)", *rows[0], now_ms]
+    said, = post("/db/request", verb)
+    t.ok("/db/request without level=strong refuses a verb alone: read_only",
+         "claimq: read_only: " in str(said) or [said])
+    said, = post("/db/request?level=strong", verb)
+    t.ok("/db/request?level=strong takes a verb", said == [[1]] or [said])
+    said, = post("/db/query?level=none",
+                 ["SELECT claimq_wait(10, 'lane', 'none')"])
+    t.ok("/db/query?level=none waits", said == [[0]] or [said])
+    said = [post("/db/request?level=strong",
+                 ["SELECT claimq_submit('blob', ?, 'now_ms', ?)", x, now_ms],
+                 ["SELECT typeof(payload) FROM claimq_lane('blob', 'w')"
+                  " WHERE now_ms=?", now_ms])[1]
+            for x in ([0, 255], "text", "x'00ff'")]
+    t.ok("an array of bytes is a BLOB, and so is a text like x'00ff'",
+         said == [[["blob"]], [["text"]], [["blob"]]] or [said])
+    write = ["INSERT INTO ledger(role, scope, key, verb, claim_id)"
+             " VALUES('x', 'x', 1, 'x', 'x')"]
+    guard = ["SELECT claimq_guard(?, ?)", *rows[0]]
+    said = post("/db/request?level=strong&transaction", guard, write)
+    t.ok("a guard that fails undoes the transaction",
+         "claimq: claim_lost: " in str(said[0]) and not node.ask(
+             ["SELECT 1 FROM ledger"])[0] or [said])
+
+
+def load(t):
+    """Thousands of jobs while leaders are killed and logs compacted."""
+    scale = 2 if QUICK else 5
+    nodes = t.nodes("load", options=["-raft-snap", "300",
+                                     "-raft-snap-int", "1s"])
+    nodes.start([["-auto-optimize-int", "1s"], ["-auto-vacuum-int", "2s"], []])
+    t.ok("three nodes answer claimq_version() " + same_version(list(nodes)))
+    setup(nodes.cluster())
+    work = Load(nodes.addresses(), os.path.join(t.folder, "load", "workers"),
+                600 * scale, 450 * scale, 450 * scale)
+    killed, progress = set(), Progress(nodes, work)
+
+    def kill_leader(share):
+        """Kill the leader, let the others go on without it, start it again."""
+        leader = nodes.leader()
+        leader.kill()
+        begun = time.monotonic()
+        nodes.leader()
+        t.say(f"the leader, node {leader.number}, was killed; another leads"
+              f" {time.monotonic() - begun:.1f} s later")
+        progress.at(share)
+        nodes.join(leader)
+
+    begun = time.monotonic()
+    work.start()
+    try:
+        progress.at(0.05)
+        kill_leader(0.15)
+        killed.add(work.kill_worker(0))
+        progress.at(0.2)
+        away = next(n for n in nodes if n is not nodes.leader())
+        away.kill()
+        progress.at(0.3)
+        nodes.compact()
+        mark = len(away.log())
+        nodes.join(away)
+        t.ok("a node that was away while the log was compacted is sent a"
+             " snapshot", away.was_sent_snapshot(mark))
+        nodes.compact()
+        late = nodes.add()
+        nodes.join(late)
+        t.ok("a node that joins late is sent a snapshot",
+             late.was_sent_snapshot())
+        kill_leader(0.5)
+        progress.at(0.6)
+        for share in ([0.75] if QUICK else [0.7, 0.8, 0.9]):
+            kill_leader(share)
+        finish(t, nodes, work, killed)
+    finally:
+        work.stop()
+    spent = time.monotonic() - begun
+    t.say(f"{sum(work.counts.values())} jobs, batches and messages in"
+          f" {spent:.0f} s")
+    first, second, *_ = nodes
+    t.ok("node 1 has optimized", "optimized" in first.log())
+    t.ok("node 2 has vacuumed", "vacuumed" in second.log())
+    equal(t, "at the end", nodes)
+    backup(t, nodes)
+    for node in nodes:
+        node.kill()
+    for node in nodes:
+        node.start()
+    for node in nodes:
+        until(f"node {node.number} ready", node.ready)
+    equal(t, "after all were killed and started again", nodes)
+
+
+def backup(t, nodes):
+    """A backup, loaded into a new node of its own."""
+    data = nodes.leader().get("/db/backup")
+    fresh = t.nodes("restored")
+    fresh.start([[]])
+    node, = fresh
+    node.get("/db/load", data)
+    t.ok("a node restored from a backup is equal",
+         differences(content(nodes.leader()), content(node)))
+    cluster = fresh.cluster()
+    job, claim = cluster.call(
+        ["SELECT claimq_submit('again', 'x', 'now_ms', ?)", now_ms],
+        ["SELECT claim_id, lease_token FROM claimq_lane('again', 'w')"
+         " WHERE now_ms=?", now_ms])
+    done, = cluster.call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
+                          *claim[0], now_ms])
+    t.ok("and works", done == [[1]])
+
+
+def worker(t):
+    """ext/python/http_worker.py, while the leader is killed."""
+    count = 200
+    nodes = t.nodes("worker")
+    nodes.start()
+    same_version(list(nodes))
+    cluster = nodes.cluster()
+    setup(cluster)
+    for start in range(0, count, 50):
+        cluster.call(*(["SELECT claimq_submit('http', ?, 'now_ms', ?,"
+                        " 'request', ?)", f"job {n}", now_ms, f"put {n}"]
+                       for n in range(start, start + 50)))
+    out = [open(os.path.join(t.folder, f"http{i}.out"), "w+") for i in (0, 1)]
+    crew = [subprocess.Popen([sys.executable, WORKER, "http",
+                              *nodes.addresses()], stdout=file)
+            for file in out]
+
+    def done():
+        for process in crew:
+            if process.poll() is not None:
+                raise RuntimeError("a worker has ended")
+        rows = nodes.cluster().call(
+            ["SELECT count(*) FROM claimq_job WHERE state='completed'"])
+        return rows[0][0][0]
+    try:
+        until("some done", lambda: done() >= count // 4)
+        leader = nodes.leader()
+        leader.kill()
+        until("all done", lambda: done() == count)
+        nodes.join(leader)
+        cluster.call(["SELECT claimq_submit('http', 'later', 'now_ms', ?)",
+                      now_ms])
+        until("one more", lambda: done() == count + 1)
+        for process in crew:
+            process.send_signal(signal.SIGTERM)
+        codes = [process.wait(60) for process in crew]
+    finally:
+        for process in crew:
+            process.kill()
+            process.wait()
+    lines = []
+    for file in out:
+        file.seek(0)
+        lines += file.read().split("\n")[:-1]
+        file.close()
+    t.ok(f"two workers have done {count} jobs, each once",
+         {*lines} ^ {"done: later", *(f"done: job {n}" for n in range(count))}
+         or len(lines) == count + 1)
+    t.ok("SIGTERM ends them", codes == [0, 0])
+    equal(t, "at the end", nodes)
+
+
+def partition(t):
+    """One node is cut off from the network, the leader first."""
+    if not os.environ.get("CLUSTER_NAMESPACE"):
+        t.skip("partition", "no network namespace can be made here")
+        return
+    place = Namespaces()
+    nodes = t.nodes("partition", place)
+    try:
+        cut_off(t, nodes)
+    finally:
+        nodes.stop()
+        place.close()
+
+
+def cut_off(t, nodes):
+    scale = 1 if QUICK else 2
+    nodes.start()
+    same_version(list(nodes))
+    setup(nodes.cluster())
+    nodes.cluster().call(["SELECT claimq_submit('side', 'x', 'now_ms', ?)",
+                          now_ms])
+    work = Load(nodes.addresses(),
+                os.path.join(t.folder, "partition", "workers"), 150 * scale,
+                100 * scale, 100 * scale, sessions=10)
+    progress = Progress(nodes, work)
+    work.start()
+    try:
+        progress.at(0.1)
+        leader = nodes.leader()
+        nodes.cut(leader)
+        others = [n for n in nodes if n is not leader]
+        # Somebody on the side of the leader that was cut off asks it for work;
+        # nobody may get an answer there.
+        claim = ["SELECT job_id, claim_id, lease_token FROM"
+                 " claimq_lane('side', 'w', 600000) WHERE now_ms=?"
+                 " AND request='side.1'", now_ms()]
+        asked = subprocess.run(
+            [*nodes.place.command(leader.number), sys.executable, "-c",
+             "import sys; sys.path.insert(0, sys.argv[1])\n"
+             "import json, http_worker\n"
+             "c = http_worker.Cluster([sys.argv[2]], patience=3, timeout=3)\n"
+             "print(c.call(json.loads(sys.argv[3])))",
+             os.path.dirname(WORKER), leader.http, json.dumps(claim)],
+            capture_output=True, text=True)
+        t.ok("the leader that was cut off answers no claim",
+             asked.returncode != 0 and "no answer" in asked.stderr
+             or [asked.stdout + asked.stderr])
+        progress.at(0.5)
+        t.ok("the others go on without it")
+        first, = Cluster([n.http for n in others]).call(claim)
+        if isinstance(first, CallError):
+            raise first
+        nodes.heal(leader)
+        second, = Cluster([leader.http], patience=60).call(claim)
+        t.ok("the same request through the healed node is the same claim",
+             len(first) == 1 and first == second or [first, second])
+        follower = next(n for n in nodes if n is not nodes.leader())
+        nodes.cut(follower)
+        progress.at(0.8)
+        nodes.heal(follower)
+        nodes.cluster().call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
+                              *first[0][1:], now_ms])
+        work.check_alive()
+        finish(t, nodes, work, set())
+    finally:
+        work.stop()
+    equal(t, "after the network was healed", nodes)
+
+
+def speed(t):
+    """Jobs a second beside hand-written SQL on the same cluster."""
+    nodes = t.nodes("speed")
+    nodes.start()
+    same_version(list(nodes))
+    setup(nodes.cluster())
+    for line in table(nodes.addresses(), 60 if QUICK else 150,
+                      1 if QUICK else 3, [1, 4] if QUICK else [1, 4, 16]):
+        print(line, flush=True)
+    equal(t, "after the measurements", nodes)
+
+
+def litestream(t):
+    """A backup by Litestream while workers run: test/litestream.test."""
+    if not os.environ.get("CLUSTER_LITESTREAM"):
+        why = os.path.join(t.folder, "..", "litestream.why")
+        t.skip("litestream", open(why).read().strip()
+               if os.path.exists(why) else "it was not built")
+        return
+    root = os.path.join(HERE, "..", "..")
+    run = subprocess.run(
+        [os.environ.get("TCLSH", "tclsh"), os.path.join(root, "tcl",
+         "runtests.tcl"), "-files", "litestream", t.extension], cwd=root,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    *lines, last = run.stdout.rstrip().split("\n")
+    found = re.match(r"(\d+) passed, (\d+) failed", last)
+    if not found or run.returncode:
+        print(run.stdout, flush=True)
+    t.passed += int(found[1]) if found else 0
+    t.failed += int(found[2]) if found else 1
+    t.say(last)
+
+
+STORIES = versions, clock, endpoints, load, worker, partition, speed, litestream
+
+
+def main(program, extension, folder, *names):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    t = Test(program, os.path.abspath(extension), folder)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    for story in STORIES:
+        if not names or story.__name__ in names:
+            t.run(story)
+    print(f"{t.passed} passed, {t.failed} failed, {t.skipped} skipped")
+    return 1 if t.failed or not t.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
