@@ -278,67 +278,6 @@ static void cqStreamsRest(CqOp *p, CqStreams *pS){
 }
 
 /**************************************************************************
-** A set of names: the sessions that a claim of any session has passed over
-*/
-typedef struct CqNames CqNames;
-struct CqNames {
-  CqText *a;                      /* nSlot slots; z==0: free */
-  int n, nSlot;                   /* nSlot is a power of two, or 0 */
-};
-
-/*
-** The slot that has the name, or the free one where it belongs.
-*/
-static CqText *cqNamesSlot(const CqNames *pN, CqText t){
-  u32 h = 2166136261u;
-  int i;
-  assert( pN->n<pN->nSlot );
-  for(i=0; i<t.n; i++) h = (h ^ (u8)t.z[i])*16777619u;
-  h ^= h>>15;
-  for(;; h++){
-    CqText *pSlot = &pN->a[h & (u32)(pN->nSlot-1)];
-    if( pSlot->z==0 || claimqTextEq(*pSlot, t) ) return pSlot;
-  }
-}
-
-static int cqNamesHas(const CqNames *pN, CqText t){
-  return pN->n>0 && cqNamesSlot(pN, t)->z!=0;
-}
-
-/*
-** Add a copy of a name that is not there yet.
-*/
-static void cqNamesAdd(CqOp *p, CqNames *pN, CqText t){
-  CqText *pSlot;
-  if( pN->n*2>=pN->nSlot ){
-    CqNames big = {0, 0, 0};
-    int i;
-    big.nSlot = pN->nSlot ? pN->nSlot*2 : 16;
-    big.a = claimqMalloc(p, (i64)big.nSlot*(i64)sizeof(CqText));
-    if( big.a==0 ) return;
-    for(i=0; i<pN->nSlot; i++){
-      if( pN->a[i].z==0 ) continue;
-      *cqNamesSlot(&big, pN->a[i]) = pN->a[i];
-      big.n++;
-    }
-    sqlite3_free(pN->a);
-    *pN = big;
-  }
-  pSlot = cqNamesSlot(pN, t);
-  assert( pSlot->z==0 );
-  pSlot->z = claimqTextDup(p, t);
-  pSlot->n = t.n;
-  if( pSlot->z ) pN->n++;
-}
-
-static void cqNamesClear(CqNames *pN){
-  int i;
-  for(i=0; i<pN->nSlot; i++) sqlite3_free((char*)pN->a[i].z);
-  sqlite3_free(pN->a);
-  memset(pN, 0, sizeof(*pN));
-}
-
-/**************************************************************************
 ** Claim and peek
 */
 typedef struct CqSession CqSession;       /* CqClaim.own */
@@ -587,9 +526,9 @@ static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
 static void cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
   CqSession *pOwn = (CqSession*)&pC->own;
   if( pC->pDef->bWrites && pOwn->wrong.n<CQ_DUE_MOST
-   && !cqNamesHas(&pOwn->wrong, session)
+   && !claimqNamesHas(&pOwn->wrong, session)
   ){
-    cqNamesAdd(p, &pOwn->wrong, session);
+    claimqNamesAdd(p, &pOwn->wrong, session);
   }
 }
 
@@ -683,7 +622,7 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
      && claimqColType(pB->pStmt, CQ_S(session_id))==SQLITE_TEXT
     ){
       CqText session = claimqColText(p, pB->pStmt, CQ_S(session_id));
-      if( !cqNamesHas(&past, session) ){
+      if( !claimqNamesHas(&past, session) ){
         if( cqSessionGives(p, pC, session, pB, bSerial) ){
           sqlite3_free(pOwn->zSession);
           pOwn->zSession = claimqTextDup(p, session);
@@ -692,7 +631,7 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
           cqStreamsRest(p, &s);
           break;
         }
-        cqNamesAdd(p, &past, session);
+        claimqNamesAdd(p, &past, session);
       }
     }else{
       cqSessionBad(p, pC, pB);
@@ -700,7 +639,7 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
     cqStreamsNext(p, &s, pB);
   }
   cqStreamsClose(p, &s);
-  cqNamesClear(&past);
+  claimqNamesClear(&past);
   return p->rc==SQLITE_OK && pB!=0;
 }
 
@@ -736,7 +675,7 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
   int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
-  cqNamesClear(&pOwn->wrong);
+  claimqNamesClear(&pOwn->wrong);
   pOwn->bMove = (u8)bKnown;
   pOwn->iKept = CQ_I64_MAX;
   if( pOwn->bAny ){
@@ -828,7 +767,7 @@ static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   claimqIdsClear(&pOwn->passed);
   claimqIdsClear(&pOwn->due);
-  cqNamesClear(&pOwn->wrong);
+  claimqNamesClear(&pOwn->wrong);
   sqlite3_free(pOwn->zSession);
 }
 
@@ -1208,7 +1147,8 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
   };
   static const int aStats[] = {CQ_SQL_SESSION_STATS, CQ_SQL_SESSION_STATS_OF};
   static const int aCheck[] = {
-    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS
+    CQ_SQL_SESSION_CHECK, CQ_SQL_SESSION_CHECK_CLAIMS,
+    CQ_SQL_SESSION_CHECK_KNOWN
   };
   static const CqDiscipline session = {
     .zName = "session", .zPrefix = "qwc",

@@ -1,5 +1,5 @@
 /*
-** session.h: what session.c and session_put.c know of each other.
+** session.h: what session.c and its sisters know of each other.
 */
 #ifndef CLAIMQ_SESSION_H
 #define CLAIMQ_SESSION_H
@@ -18,5 +18,17 @@ CQ_PRIV void claimqEnqueueCheck(CqOp*, CqPut*);
 CQ_PRIV void claimqEnqueueWrite(CqOp*, CqPut*);
 /* 'cancelled', 'claimed' or 'missing'; 0: the call is a repeated one. */
 CQ_PRIV const char *claimqSessionCancel(CqOp*, const CqVal *pKey, int bForce);
+
+/**************************************************************************
+** Interface to session_names.c: a set of session ids.
+*/
+typedef struct CqNames CqNames;
+struct CqNames {
+  CqText *a;                      /* nSlot slots; z==0: free */
+  int n, nSlot;                   /* nSlot is a power of two, or 0 */
+};
+CQ_PRIV int claimqNamesHas(const CqNames*, CqText);
+CQ_PRIV void claimqNamesAdd(CqOp*, CqNames*, CqText);     /* A copy */
+CQ_PRIV void claimqNamesClear(CqNames*);                  /* Frees it all */
 
 #endif /* CLAIMQ_SESSION_H */

@@ -380,6 +380,9 @@ FROM (SELECT enqueue_seq, CASE
     THEN 'bad delivery_policy'
     WHEN ifnull(slot_policy,'') NOT IN ('exclusive','join')
     THEN 'bad slot_policy'
+    WHEN claim_serial IS NOT NULL
+      AND (claim_serial NOT IN (0,1) OR typeof(claim_serial)<>'integer')
+    THEN 'bad claim_serial'
     {{CHECK_TEXT merge_key}}
     WHEN merge_key NOT IN ('never','payload_default')
       AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
@@ -416,6 +419,35 @@ FROM (SELECT min(enqueue_seq) AS row_key, CASE {{CHECK_ALIKE qwc}}
   END AS problem FROM {{S}}.claimq_batch NOT INDEXED
   WHERE claim_id IS NOT NULL GROUP BY claim_id)
 WHERE problem IS NOT NULL
+
+-- name: SESSION_CHECK_KNOWN like CHECK
+-- What claimq_session knows, where it is kept (settings any_session, serial),
+-- against what the trigger would write.
+SELECT 'claimq_session' AS table_name, x.session_id AS row_key,
+  'not what its batches say' AS problem
+FROM (SELECT s.session_id, k.session_id AS known, k.head, k.state, k.due, (
+    SELECT min(enqueue_seq) FROM {{S}}.claimq_batch
+    WHERE session_id=s.session_id AND due=-1) AS first
+  FROM (SELECT session_id FROM {{S}}.claimq_batch
+        UNION SELECT session_id FROM {{S}}.claimq_session) AS s
+    LEFT JOIN {{S}}.claimq_session AS k ON k.session_id=s.session_id
+  WHERE (SELECT value & 3 FROM {{S}}.claimq_meta WHERE name='settings'))
+  AS x LEFT JOIN {{S}}.claimq_batch AS b ON b.enqueue_seq=x.first
+WHERE known IS NULL OR (x.due IS NOT -1 AND (
+  head IS NOT first
+  OR x.due IS NOT iif(b.claim_id IS NOT NULL, 0, (
+       SELECT min(due) FROM {{S}}.claimq_batch
+       WHERE session_id=x.session_id AND due>=0))
+  OR state % 4 IS NOT CASE
+       WHEN b.enqueue_seq IS NULL OR b.claim_id IS NOT NULL THEN NULL
+       WHEN b.work_class='session_command' THEN 1
+       WHEN b.delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
+  OR (state>=4)<>EXISTS(SELECT 1 FROM {{S}}.claimq_batch AS t
+       WHERE t.session_id=x.session_id AND t.due>=0
+         AND (t.claim_id IS NOT NULL OR t.fencing_token>0)
+         AND (t.claim_id IS NOT NULL OR t.enqueue_seq<first))
+  OR NOT EXISTS(SELECT 1 FROM {{S}}.claimq_batch AS t
+       WHERE t.session_id=x.session_id)))
 
 --------------------------------------------------------------------------
 -- claimq_why: the rows of a session in order; of each session.
