@@ -285,7 +285,6 @@ final class ClaimqWorker
 {
     private const WAIT_MS = 500;        // a signal is seen when it returns
 
-    private string $scope;
     private bool $stopping = false;
     private bool $handling = false;
     private int $begun = 0;

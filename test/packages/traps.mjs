@@ -80,12 +80,16 @@ const traps = {
 
   // columnTypes runs a claim to find out.
   columnTypes() {
-    const db = fresh(6);
+    const db = fresh(12);
     const statement = db.prepare(CLAIM);
     statement.all();
     const before = held(db);
     void statement.columnTypes;
     console.log('columnTypes:', held(db) - before);
+    const once = db.prepare(`${CLAIM} WHERE request='r1'`);
+    const rows = once.all();
+    void once.columnTypes;
+    console.log('request:', held(db) - before - 3 - rows.length);
   },
 
   // get() of the npm package sqlite3 leaves a prepared statement open.  (It

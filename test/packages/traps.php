@@ -55,6 +55,25 @@ $traps = [
         $rows = Claimq::rows($db, CLAIM);
         echo 'rows: ', count($rows), ' of ', jobs($db, 'active'), "\n";
     },
+    // With `request` what is run twice is done once.
+    'request' => function () use ($path) {
+        $db = fresh($path, 0);
+        foreach (['a', 'b', 'c'] as $request) {
+            $statement = $db->prepare(
+                "SELECT claimq_submit('l', 'x', 'request', ?)");
+            $statement->bindValue(1, $request);
+            $statement->execute()->fetchArray();
+        }
+        echo 'submit: ', jobs($db, 'ready'), "\n";
+        $statement = $db->prepare(CLAIM . ' WHERE request=?');
+        $statement->bindValue(1, 'd');
+        $result = $statement->execute();
+        $n = 0;
+        while ($result->fetchArray()) {
+            $n++;
+        }
+        echo "claim: $n of ", jobs($db, 'active'), "\n";
+    },
     // Values come through as they are.
     'quote' => function () use ($path) {
         $db = fresh($path, 0);

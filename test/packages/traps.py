@@ -149,7 +149,7 @@ def django(path):
         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 30,
                     "init_command": "PRAGMA journal_mode=wal"}}})
     import django as module
-    from django.db import connection, transaction
+    from django.db import connection, models, transaction
     from django.db.backends.signals import connection_created
     connection_created.connect(
         lambda connection, **_: claimq.load(connection.connection),
@@ -180,6 +180,26 @@ def django(path):
         thread.join()
     print("atomic:", *counts(claimq.connect(path)))
 
+    # raw().columns before the rows are asked for.
+    class Job(models.Model):
+        claim_id = models.TextField(primary_key=True)
+
+        class Meta:
+            app_label = "app"
+
+    check = claimq.connect(path)
+    for request in None, "r1":
+        lane = "columns %s" % request
+        for _ in range(2):
+            check.execute("SELECT claimq_submit(?, 'x')", [lane]).fetchall()
+        claims = Job.objects.raw(
+            "SELECT claim_id FROM claimq_lane"
+            " WHERE lane=%s AND owner='w' AND request IS %s", [lane, request])
+        claims.columns
+        print("columns:", len(list(claims)), "of", *check.execute(
+            "SELECT count(*) FROM claimq_job WHERE lane_id=?"
+            " AND state='active'", [lane]).fetchone())
+
 
 def aiosqlite(path):
     import aiosqlite as module
@@ -204,6 +224,20 @@ def aiosqlite(path):
             done = await db.execute_fetchall("SELECT claimq_complete(?, ?)",
                                              rows[0])
             print("complete:", *done[0])
+
+            # A task that is cancelled while its claim waits for the lock.
+            await db.execute_fetchall("SELECT claimq_submit('l', 'y')")
+            claim = ("SELECT payload FROM claimq_lane"
+                     " WHERE lane='l' AND owner='w' AND request='r1'")
+            check.execute("BEGIN IMMEDIATE")
+            task = asyncio.ensure_future(db.execute_fetchall(claim))
+            await asyncio.sleep(0.1)
+            task.cancel()
+            check.execute("COMMIT")
+            rows = await db.execute_fetchall(claim)
+            held = check.execute("SELECT count(*) FROM claimq_job"
+                                 " WHERE state='active'").fetchone()
+            print("request:", len(rows), "of", *held)
 
     asyncio.run(main())
 

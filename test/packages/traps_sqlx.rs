@@ -71,6 +71,10 @@ async fn main() -> sqlx::Result<()> {
     let submit = "SELECT claimq_submit('l', 'x')";
     pool.describe(submit).await?;
     println!("describe submit: {}", count(&pool, ready).await?);
+    let once = "SELECT claimq_submit('l', 'x', 'request', 'r1')";
+    pool.describe(once).await?;
+    sqlx::query(once).fetch_all(&pool).await?;
+    println!("describe request: {}", count(&pool, ready).await?);
     sqlx::query(submit).fetch_all(&pool).await?;
     pool.describe("SELECT claim_id FROM claimq_lane('l', 'w')")
         .await?;
