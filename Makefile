@@ -4,6 +4,7 @@
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
 #   make test            everything, in minutes
+#   make test-packages   the packages, used in every language that is there
 #   make soak            the tests that take hours
 #   make coverage        lines, branches and conditions that the tests reach
 #   make mutate          jumps that can be changed without a test noticing;
@@ -66,7 +67,7 @@ DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 .PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
         install uninstall dist cross packages clean \
         tools drivers asan debug test-ready soak-ready \
-        fuzzers cluster
+        fuzzers cluster test-packages
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -242,10 +243,15 @@ test: deps
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files test $(SO) \
 	  -files 'wait wait_workers' $(POLL) \
-	  -files package $(SO) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
+
+# The packages, installed and used in each language whose toolchain is there.
+# It downloads and builds much, and so is no part of make test.
+test-packages: deps
+	$(SUB) all tools amalgamation
+	@$(RUN) -files package $(SO)
 
 # What takes hours, the shorter parts first: every version of SQLite, and every
 # place for a fault.  SOAK says how much of what has no end:
