@@ -117,13 +117,15 @@ static void fzNamesOf(FzDb *p, FzNames *pNames, const char *zSql){
   }
 }
 
-/* The tables without STRICT and NOT NULL, with what is in them. */
+/* The tables without STRICT and NOT NULL, with what is in them.  An IS NOT
+** NULL inside a CHECK stays, written in SQLite's other spelling. */
 static void fzLoosen(void){
   FzDb db;
   fzOpen(&db, &fzStrict);
   fzMust(&db, "PRAGMA writable_schema=ON");
-  fzMust(&db, "UPDATE sqlite_schema SET sql=replace(replace(replace(sql,"
-      " ' STRICT, WITHOUT', ' WITHOUT'), ' STRICT', ''), ' NOT NULL', '')"
+  fzMust(&db, "UPDATE sqlite_schema SET sql=replace(replace(replace(replace("
+      "sql, ' IS NOT NULL', ' NOTNULL'), ' STRICT, WITHOUT', ' WITHOUT'),"
+      " ' STRICT', ''), ' NOT NULL', '')"
       " WHERE type='table' AND name GLOB 'claimq*'");
   fzLoose = fzSave(&db);
   fzClose(&db);
