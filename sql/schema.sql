@@ -62,7 +62,8 @@ CREATE TABLE {{S}}.claimq_request(
   scope    TEXT,
   owner_id TEXT,
   at_ms    INTEGER NOT NULL,
-  answer   ANY                          -- of a claim: a JSON array of claim ids
+  answer   ANY                          -- of a claim: a JSON array of claim ids,
+                                        -- each with those it displaced
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
