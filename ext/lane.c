@@ -300,7 +300,11 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
-  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
+  static const int aCheck[] = {
+    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
+    CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
+    CQ_SQL_LANE_CHECK_GRANTS,
+  };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
     .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),

@@ -108,5 +108,8 @@ FROM (SELECT holder_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: CONTEST_CHECK_FENCE like CHECK
-SELECT 'claimq_fence' AS table_name, resource AS row_key, 'bad token' AS problem
-FROM {{S}}.claimq_fence WHERE typeof(token)<>'integer'
+SELECT 'claimq_fence' AS table_name, resource AS row_key, problem
+FROM (SELECT resource, CASE {{CHECK_TEXT resource}} {{CHECK_INT token}}
+    WHEN NOT claimq_sound(resource) {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_fence)
+WHERE problem IS NOT NULL
