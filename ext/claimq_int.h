@@ -395,6 +395,7 @@ struct CqRequest {
   CqText owner;
   u8 bReplay;                     /* It was made before: this is the answer */
   u8 bText;                       /* The answer is a text */
+  u8 bNull;                       /* It is NULL */
   char *zAnswer;
   int nAnswer;
   i64 iAnswer;
@@ -440,7 +441,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
-  u8 bNoKeep;                     /* By xLoad: there is none worth it */
+  u8 bNoKeep;                     /* By xLoad, xApply: none is worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -824,6 +825,10 @@ CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc);
 CQ_PRIV int claimqOriginRead(
   CqOp*, CqText origin, const CqArgDef *aDef, int nDef, char *zBuf, CqVal *aOut
 );
+/* The inverse: *pOut is the text, which the caller frees; 0 on error. */
+CQ_PRIV char *claimqOriginWrite(
+  CqOp*, const CqArgDef *aDef, int nDef, const CqVal *aVal, CqText *pOut
+);
 
 /* vacuum.c */
 struct CqVacuum {
@@ -835,7 +840,7 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
-** Interface to schedule.c: claimq_cron_next().
+** Interface to schedule.c: claimq_cron_next().  The rest of it is in lane.h.
 */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 

@@ -90,7 +90,7 @@ static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
   const CqRequest *pReq = p->pReq;
   if( pReq->bText ){
     sqlite3_result_text(pCtx, pReq->zAnswer, pReq->nAnswer, SQLITE_TRANSIENT);
-  }else{
+  }else if( !pReq->bNull ){
     sqlite3_result_int64(pCtx, pReq->iAnswer);
   }
 }

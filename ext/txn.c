@@ -228,7 +228,7 @@ static void cqTxnJournal(CqOp *p){
 ** not stay if the others are undone.
 */
 static int cqTxnNeed(const CqTask *pTask){
-  if( !pTask->bKeep ) return pTask->eNeed;
+  if( !pTask->bKeep || pTask->bNoKeep ) return pTask->eNeed;
   return pTask->eNeed>CQ_NEED_UNDO ? pTask->eNeed : CQ_NEED_UNDO;
 }
 
@@ -242,7 +242,7 @@ static void cqTxnWrite(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
   p->bWrote = 1;
   if( pTask->eNeed ) pTask->xApply(p, pTask);
-  if( pTask->bKeep ){
+  if( pTask->bKeep && !pTask->bNoKeep ){
     pTask->xAnswer(p, pTask);
     claimqRequestKeep(p);
   }
@@ -289,7 +289,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = CQ_NEED_ONE;
   }
   pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
-              && (pTask->eNeed || !p->bFilter) && !pTask->bNoKeep;
+              && (pTask->eNeed || !p->bFilter);
   assert( !pTask->bKeep || pTask->xAnswer );
 }
 

@@ -448,13 +448,15 @@ FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
 
 -- name: LANE_STATS like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
-  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}}
+  UNION ALL {{SCHEDULE_STATS}})
 GROUP BY scope ORDER BY scope
 
 -- name: LANE_STATS_OF like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{LANE_STATS_ROWS}} WHERE lane_id=:scope
-  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope
+  UNION ALL {{SCHEDULE_STATS}} AND lane_id=:scope)
 GROUP BY scope
 
 --------------------------------------------------------------------------
