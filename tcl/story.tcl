@@ -43,9 +43,13 @@ proc package_files {language} {
 }
 
 # Run a command; returns its output.  Raises SKIP with the last line of it if
-# it fails: for what comes from elsewhere, and cannot be had.
+# it fails, or is not done after ten minutes: for what comes from elsewhere, and
+# cannot be had.
 proc or_skip {args} {
-  if {[catch {exec {*}$args 2>@1} out]} {
+  if {[catch {exec timeout 600 {*}$args 2>@1} out options]} {
+    if {[lrange [dict get $options -errorcode] 2 2] eq "124"} {
+      skip "[lrange $args 0 2]: not done after ten minutes"
+    }
     set lines [split [string trim $out] \n]
     set lines [lsearch -all -inline -not $lines "child process exited*"]
     return -code error -errorcode SKIP [lindex $lines end]
