@@ -709,7 +709,10 @@ struct CqFuncDef {
   const char *zDoc;               /* One line, for claimq_help */
   u8 eKind;                       /* CQ_F_* */
   u8 nMin;                        /* So many arguments must be given */
-  u8 bRest;                       /* More values may follow: xFunc reads them */
+  u8 bRest;                       /* More values may follow: xFunc reads them;
+                                  ** aOpt[], if any, is for claimq_help */
+  u8 eLook;                       /* They are the options of claimqLookArgs():
+                                  ** 1 without now_ms, 2 with it */
   const CqArgDef *aArg;           /* Arguments by position */
   int nArg;
   const CqArgDef *aOpt;           /* Options: name, value pairs after them */
@@ -757,6 +760,7 @@ struct CqLook {
 };
 CQ_PRIV void claimqLookBegin(CqOp*, CqLook*, CqText name, const char *zMore);
 CQ_PRIV void claimqLookArgs(CqOp*, CqLook*, int bNow, int, sqlite3_value**);
+CQ_PRIV int claimqLookIsOption(const CqTableDef*, int i, int bNow);
 CQ_PRIV void claimqLookNamed(
   CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
   sqlite3_value *pScope

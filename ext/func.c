@@ -66,7 +66,7 @@ static void cqFuncRead(CqOp *p, CqCall *pCall){
     claimqRead(p, &pDef->aArg[i], i<nPos ? pCall->apVal[i] : 0,
                &pCall->aArg[i]);
   }
-  if( pDef->nOpt ){
+  if( pDef->nOpt && !pDef->bRest ){
     assert( pDef->nOpt<=CQ_MAX_OPT );
     claimqReadOptions(p, pDef->aOpt, pDef->nOpt, 0, pCall->nVal-nPos,
                       &pCall->apVal[nPos], pCall->aOpt);

@@ -359,11 +359,11 @@ static void cqNextAtFunc(CqOp *p, CqCall *pCall){
 CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_wait", .zDoc = "sleep until there is something to claim",
-      .eKind = CQ_F_WAIT, .nMin = 1, .bRest = 1, .aArg = cqWaitArg,
+      .eKind = CQ_F_WAIT, .nMin = 1, .bRest = 1, .eLook = 1, .aArg = cqWaitArg,
       .nArg = CQ_ARRAYSIZE(cqWaitArg), .xFunc = cqWaitFunc },
     { .zName = "claimq_next_at", .zDoc = "when a claim could succeed",
-      .eKind = CQ_F_READ, .nMin = 2, .bRest = 1, .aArg = cqNextAtArg,
-      .nArg = CQ_ARRAYSIZE(cqNextAtArg), .xFunc = cqNextAtFunc },
+      .eKind = CQ_F_READ, .nMin = 2, .bRest = 1, .eLook = 2,
+      .aArg = cqNextAtArg, .nArg = CQ_ARRAYSIZE(cqNextAtArg), .xFunc = cqNextAtFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;
