@@ -20,6 +20,7 @@
 #   CALLS(claims)    {claim_id lease_token} of claims made, newest last
 #   CALLS(jobs)      job ids; CALLS(batches): batch ids
 #   CALLS(n)         calls so far
+#   CALLS(plan)      the calls that come next, of a wave
 
 if {[info commands calls_next] ne ""} return
 
@@ -77,7 +78,7 @@ proc calls_begin {db seed} {
   expr {srand($seed*7919+1)}
   array unset CALLS
   array set CALLS [list db $db def [calls_defs $db] now 1000000 claims {} jobs {} \
-    batches {} n 0 names {}]
+    batches {} n 0 plan {} names {}]
   foreach name [dict keys $CALLS(def)] {
     set weight 2
     catch {set weight $CALLS_WEIGHT($name)}
@@ -137,8 +138,8 @@ proc calls_value {name argument type words minimum} {
     }
     *.session {return [calls_one {'s1' 's1' 's2' 's3'}]}
     *.lane - *.lane_id {return [calls_one {'l1' 'l1' 'l1' 'l2'}]}
-    *.queue {return [calls_one {'q1' 'q1' 'q2'}]}
-    *.partitions {return [calls_one {3 3 3 2}]}
+    *.queue {return [calls_one {'q1' 'q1' 'q2' 'q3'}]}
+    *.partitions {return [calls_one {3 3 3 2 40}]}
     *.owner - *.owner_id {return [calls_one {'w1' 'w2' 'w3'}]}
     *.incarnation* {return [calls_one {'' '' 'i1'}]}
     *.ttl_ms {return [calls_one {0 50 500 500 5000 60000}]}
@@ -278,6 +279,42 @@ proc calls_sql {name {given {}} {share 12}} {
   return "SELECT ${name}([join $words {, }])"
 }
 
+# Many rows that are claimed, and expire together or become letters, so that
+# claims have to look past them and put the indexes in order: a list of calls.
+# Then the clock may go back.
+proc calls_wave {} {
+  set what [calls_one {lane session outbox letter}]
+  set now [incr ::CALLS(now)]
+  set many "WITH c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<90)"
+  set plan [list [dict get [list \
+    lane "INSERT INTO claimq_job(lane_id, payload, created_at_ms)
+      $many SELECT 'l1', i, $now FROM c" \
+    outbox "INSERT INTO claimq_message(queue_name, partition, payload,
+      created_at_ms) $many SELECT 'q3', i%40, i, $now FROM c" \
+    session "INSERT INTO claimq_batch(session_id, payload, enqueued_at_ms,
+      slot_policy) $many SELECT 's1', i, $now, 'join' FROM c" \
+    letter "INSERT INTO claimq_letter(source, scope, ref, payload,
+      created_at_ms, failed_at_ms, reason, attempts)
+      $many SELECT 'lane', 'l1', i, i, $now, $now, 'bad', 1 FROM c" \
+  ] $what]]
+  set claim [dict get {
+    lane {claimq_lane('l1', 'w1', %d, %d)}
+    session {claimq('s1', 'w1', %d, %d)}
+    outbox {claimq_outbox('q3', 'w1', %d, %d)}
+    letter {claimq_dead_letter(NULL, NULL, 'w1', %d, %d)}
+  } $what]
+  foreach {step ttl max times} [list 1 300 [calls_one {1 100 100}] \
+      [expr {$what eq "outbox" ? 30 : 2}] 10 300 1 40 \
+      [calls_one {100 400 1000}] 50 1 2 [calls_one {0 0 -150 -302}] 50 1 2 \
+      0 50 70 1] {
+    incr now $step
+    set sql "SELECT * FROM [format $claim $ttl $max] WHERE now_ms=$now"
+    lappend plan {*}[lrepeat $times $sql]
+  }
+  set ::CALLS(now) $now
+  return $plan
+}
+
 # Rows by plain SQL: one, or so many that claims put the indexes in order.
 proc calls_plain {} {
   set now $::CALLS(now)
@@ -310,6 +347,11 @@ proc calls_plain {} {
 proc calls_next {} {
   global CALLS
   incr CALLS(n)
+  if {$CALLS(plan) eq "" && [calls_chance 1]} {set CALLS(plan) [calls_wave]}
+  if {$CALLS(plan) ne "" && [calls_chance 90]} {
+    set CALLS(plan) [lassign $CALLS(plan) sql]
+    return $sql
+  }
   set CALLS(now) [expr {max(0, $CALLS(now)+[calls_one {0 0 1 1 5 20 20 100 600
     -50 -400}])}]
   if {[calls_chance 1]} {incr CALLS(now) 90000000}
