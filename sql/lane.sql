@@ -209,7 +209,7 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
     WHERE lane_id=:lane AND partition_key=:partition_key
       AND required=:capabilities), 0)))
 
--- name: LANE_INSERT_PLAIN like LANE_INSERT
+-- name: LANE_INSERT_PLAIN
 -- Without options: the defaults of claimq_job are those of claimq_submit().
 INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
