@@ -161,6 +161,7 @@ class Board(http.server.ThreadingHTTPServer):
                             if row["discipline"] != "dead_letter")}
 
     def get_start(self, given):
+        """What does not change while the board runs."""
         with self.pool.look() as look:
             return {"file": os.path.basename(self.file), "write": self.write,
                     "version": __version__,
@@ -312,6 +313,10 @@ class Board(http.server.ThreadingHTTPServer):
             return {"results": getattr(look, what)(ids)}
 
 
+_ANSWERS = {"/api/" + name[4:]: answer for name, answer in vars(Board).items()
+            if name.startswith("get_")}
+
+
 def _short_workers(workers):
     return [dict(row, holds=row["holds"][:3]) for row in workers]
 
@@ -415,11 +420,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self._file(url.path[1:], _STATIC[url.path])
         if url.path == "/api/live":
             return self._live()
-        answer = getattr(self.server, "get_" + url.path[5:].replace("/", "-"),
-                         None) if url.path.startswith("/api/") else None
-        if answer is None:
+        if url.path not in _ANSWERS:
             raise Refused(404, "There is no such page.")
-        found = answer(given)
+        found = _ANSWERS[url.path](self.server, given)
         found["about"] = self.server.about()
         self._json(200, found)
 
@@ -464,7 +467,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not self.server.streams.acquire(blocking=False):
             raise Refused(503, "Too many pages are open.")
         live = self.server.live
-        live.watchers += 1
+        live.watching(1)
         self.close_connection = True
         try:
             self._head(200, "text/event-stream", None)
@@ -480,7 +483,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except OSError:
             pass                          # the page was closed
         finally:
-            live.watchers -= 1
+            live.watching(-1)
             self.server.streams.release()
 
     # ---------------------------------------------------------------------

@@ -74,6 +74,11 @@ class Live:
                 seconds)
             return self.number
 
+    def watching(self, n):
+        """n more are looking, or fewer."""
+        with self._more:
+            self.watchers += n
+
     @property
     def stopped(self):
         return self._stopped.is_set()

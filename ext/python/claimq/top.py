@@ -40,7 +40,7 @@ def main(options):
     except ImportError:
         raise Trouble("this Python has no curses; --once prints a table")
     live = Live(options.file)
-    live.watchers = 1
+    live.watching(1)
     live.start()
     try:
         os.environ.setdefault("ESCDELAY", "25")
@@ -52,7 +52,7 @@ def main(options):
 
 def _once(options):
     live = Live(options.file)
-    live.watchers = 1
+    live.watching(1)
     live.start()
     try:
         number = 0
