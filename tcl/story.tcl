@@ -50,9 +50,11 @@ proc or_skip {args} {
     if {[lrange [dict get $options -errorcode] 2 2] eq "124"} {
       skip "[lrange $args 0 2]: not done after ten minutes"
     }
-    set lines [split [string trim $out] \n]
-    set lines [lsearch -all -inline -not $lines "child process exited*"]
-    return -code error -errorcode SKIP [lindex $lines end]
+    regsub {\n?child process exited abnormally$} $out {} out
+    regsub -all {\x1b\[[0-9;]*m} $out {} out
+    set line [string trim [lindex [split [string trim $out] \n] end]]
+    if {$line eq ""} {set line "[lrange $args 0 2]: it failed without a word"}
+    skip [string range $line 0 150]
   }
   return $out
 }
