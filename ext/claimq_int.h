@@ -379,8 +379,11 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
+/* Not options: the first call of claimq_schedule() sets it. */
+#define CQ_SET_SCHEDULES   0x10
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
+CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);

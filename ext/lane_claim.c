@@ -420,9 +420,11 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  i64 iAt;
   int i;
-  if( iAt<=claimqNow(p) || claimqLookTakes(p, pC) ) return claimqNow(p);
+  if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  iAt = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  if( iAt<=claimqNow(p) ) return claimqNow(p);
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
     i64 iLater;

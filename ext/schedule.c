@@ -19,7 +19,9 @@
 ** How it works
 **
 ** No process watches the clock.  A claim of a lane asks claimqScheduleDue(),
-** one seek, whether a schedule of the lane is due.  If so it writes, in its own
+** one seek, whether a schedule of the lane is due.  (The first schedule that a
+** database gets sets a bit among its settings, which every connection has in
+** memory: where there are none, claims do not even look.)  If so it writes, in its own
 ** transaction: claimqSchedulePut() moves the schedule on, by an UPDATE that
 ** finds the row only if nobody else was faster, and puts the job through
 ** claimq_submit()'s own functions.  So each time gets one job, however many
@@ -200,6 +202,7 @@ struct CqSchedule {
   i64 iLast;                      /* The last time that came */
   i64 iNext;
   u8 bLast, bNext;                /* There is one */
+  u8 bFirst;                      /* The first that the database ever had */
 };
 
 /*
@@ -251,11 +254,11 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
       && claimqCronNext(&pN->cron, (int)pN->aOpt[CQ_SCHEDULE_OFFSET].i,
                         pN->bLast ? pN->iLast : pN->iCreated, &pN->iNext)
       && (!pUntil->bGiven || pN->iNext<=pUntil->i);
-  pTask->eNeed = CQ_NEED_ONE;
+  pN->bFirst = (claimqSettings(p) & CQ_SET_SCHEDULES)==0;
+  pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
 }
 
-static void cqScheduleApply(CqOp *p, CqTask *pTask){
-  CqSchedule *pN = (CqSchedule*)pTask;
+static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
   const CqVal *aArg = pN->aArg, *aOpt = pN->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_SET);
   claimqBindText(p, &s, CQ_SCHEDULE_SET_name, aArg[CQ_SCHEDULE_NAME].t);
@@ -277,6 +280,22 @@ static void cqScheduleApply(CqOp *p, CqTask *pTask){
   claimqBindInt(p, &s, CQ_SCHEDULE_SET_enabled, aOpt[CQ_SCHEDULE_ENABLED].i);
   claimqBindText(p, &s, CQ_SCHEDULE_SET_options, pN->options);
   claimqExec(p, &s);
+}
+
+/*
+** The first schedule makes claims look for schedules: of all connections, at
+** their next call.
+*/
+static void cqScheduleApply(CqOp *p, CqTask *pTask){
+  CqSchedule *pN = (CqSchedule*)pTask;
+  CqStmt guard;
+  memset(&guard, 0, sizeof(guard));
+  if( pN->bFirst ){
+    claimqTxnGuard(p, &guard);
+    claimqSettingsSet(p, CQ_SET_SCHEDULES);
+  }
+  cqScheduleWrite(p, pN);
+  if( pN->bFirst ) claimqTxnUnguard(p, pTask, &guard);
 }
 
 static void cqScheduleAnswer(CqOp *p, CqTask *pTask){
@@ -362,9 +381,14 @@ struct CqDue {
   int nMost;                      /* So many jobs may still be put */
 };
 
+/*
+** One seek; none in a database that never had a schedule.
+*/
 CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
-  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_ANY);
+  CqStmt s;
   int bDue;
+  if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return 0;
+  s = claimqStmt(p, CQ_SQL_SCHEDULE_ANY);
   claimqBindText(p, &s, CQ_SCHEDULE_ANY_lane, lane);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   bDue = claimqStep(p, &s);
@@ -373,8 +397,10 @@ CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
 }
 
 CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
-  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_COMING);
   i64 iAt = CQ_I64_MAX;
+  CqStmt s;
+  if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return iAt;
+  s = claimqStmt(p, CQ_SQL_SCHEDULE_COMING);
   claimqBindText(p, &s, CQ_SCHEDULE_COMING_lane, lane);
   if( claimqStep(p, &s)
    && claimqColType(&s, CQ_COL_SCHEDULE_COMING_at_ms)!=SQLITE_NULL

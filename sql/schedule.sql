@@ -31,6 +31,8 @@ CREATE INDEX {{S}}.claimq_schedule_by_lane
 
 CREATE TRIGGER {{S}}.claimq_schedule_insert AFTER INSERT ON claimq_schedule
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: claims of this database do not look for schedules yet: make the first one with claimq_schedule()')
+  WHERE NOT (SELECT value FROM claimq_meta WHERE name='settings') & 16;
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
   WHERE new.created_at_ms IS NULL
     AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;

@@ -48,7 +48,7 @@ CREATE TABLE {{S}}.claimq_meta(
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('schema_version', 1);
 
 -- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit',
--- 8 vacuum.
+-- 8 vacuum.  And 16: it has, or had, schedules.
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 
 -- The fencing token that the last winner of any contest got.
