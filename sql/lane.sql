@@ -259,11 +259,12 @@ WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
 -- A job that stands among the ready ones stays there.
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until WHERE {{LANE_HELD}} AND due<0
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until
+WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 
 -- name: LANE_COMPLETE
 UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_by='complete', state='completed', due=NULL, terminal_at_ms=:now,
+  settled_by='complete', state='completed', due=NULL, terminal_at_ms={{NOW}},
   result=:result
 WHERE {{LANE_HELD}}
 
