@@ -45,6 +45,9 @@
 **                           sqlite3_api_routines, and from a copy of FILE: one
 **                           file serves one SQLite of a process
 **   cq_other_load DB FILE   the same, but from FILE itself
+**   cq_at_step N SCRIPT     before the N-th sqlite3_step() of what cq_api_load
+**                           has loaded; 0: never.  -> how many of those that
+**                           were asked for before are still to come
 **   cq_api_version N        to what cq_api_load loads we are SQLite N
 **                           (3040001); -1: one without a list of its routines
 **   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
@@ -533,7 +536,23 @@ static int cqtApiExec(
   if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->exec(db, z, x, p, pzErr);
 }
+
+/* Something that happens between two steps of the extension: cq_at_step. */
+static Tcl_Interp *cqtAtInterp = 0;
+static Tcl_Obj *cqtAtScript = 0;
+static int cqtAtLeft = 0;
+static void cqtAtStep(void){
+  Tcl_InterpState state;
+  if( cqtAtLeft==0 || --cqtAtLeft>0 ) return;
+  state = Tcl_SaveInterpState(cqtAtInterp, TCL_OK);
+  if( Tcl_EvalObjEx(cqtAtInterp, cqtAtScript, TCL_EVAL_GLOBAL)!=TCL_OK ){
+    Tcl_BackgroundException(cqtAtInterp, TCL_ERROR);
+  }
+  Tcl_RestoreInterpState(cqtAtInterp, state);
+}
+
 static int cqtApiStep(sqlite3_stmt *p){
+  cqtAtStep();
   if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->step(p);
 }
@@ -821,6 +840,23 @@ CQT_CMD(cqtClockCmd){
   }
   cqtClock = v;
   return TCL_OK;
+}
+
+CQT_CMD(cqtAtStepCmd){
+  int nLeft = cqtAtLeft;
+  int n;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 2, 2, "N SCRIPT")
+   || Tcl_GetIntFromObj(interp, objv[1], &n)
+  ){
+    return TCL_ERROR;
+  }
+  if( cqtAtScript ) Tcl_DecrRefCount(cqtAtScript);
+  cqtAtScript = objv[2];
+  Tcl_IncrRefCount(cqtAtScript);
+  cqtAtInterp = interp;
+  cqtAtLeft = n;
+  return cqtResult(interp, nLeft);
 }
 
 CQT_CMD(cqtMallocCountCmd){
@@ -1207,6 +1243,7 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_load", cqtLoadCmd },
   { "cq_api_load", cqtApiLoadCmd },
   { "cq_other_load", cqtOtherLoadCmd },
+  { "cq_at_step", cqtAtStepCmd },
   { "cq_api_version", cqtApiVersionCmd },
   { "cq_vfs_version", cqtVfsVersionCmd },
   { "cq_lookaside_off", cqtLookasideOffCmd },
