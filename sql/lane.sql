@@ -94,7 +94,7 @@ SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
 -- name: LANE_KEPT
 -- A job as the claim that holds it got it.
 SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
-  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+  claimed_at_ms, expires_at_ms, attempts, previous_claim_id
 FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
