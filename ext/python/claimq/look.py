@@ -40,6 +40,12 @@ COUNTS = ("ready", "delayed", "held", "expired", "blocked", "limited", "dead")
 DISCIPLINES = ("lane", "session", "outbox", "contest", "dead_letter")
 
 
+def _cut_sql(name, size):
+    """SQL: a value, of a text or BLOB its first characters or bytes."""
+    return ("iif(typeof(\"%s\") IN ('text','blob'), substr(\"%s\", 1, %d),"
+            " \"%s\") AS \"%s\"" % (name, name, size, name, name))
+
+
 class Trouble(Exception):
     """What a user can do something about: shown without a traceback."""
 
@@ -366,8 +372,7 @@ class Look:
             " available_at_ms, state, owner_id, claim_id, claimed_at_ms,"
             " expires_at_ms, terminal_at_ms, attempt_index, reclaim,"
             " required_capabilities, last_error, typeof(payload) AS type,"
-            " length(payload) AS size, substr(payload, 1, %d) AS payload"
-            % PREVIEW)
+            " length(payload) AS size, " + _cut_sql("payload", PREVIEW))
 
     def _waiting(self, lane, kind, after, limit):
         """Jobs in the order of the index that claims use: of each partition and
@@ -457,10 +462,11 @@ class Look:
             " slot_policy, merge_key, due, enqueued_at_ms AS created_at_ms,"
             " available_at_ms, owner_id, claim_id, claimed_at_ms,"
             " expires_at_ms, attempts, last_error, typeof(payload) AS type,"
-            " length(payload) AS size, substr(payload, 1, %d) AS payload"
+            " length(payload) AS size, %s"
             " FROM claimq_batch INDEXED BY claimq_batch_by_session"
             " WHERE session_id=? AND (due, enqueue_seq)>(?,?)"
-            " ORDER BY due, enqueue_seq LIMIT ?" % PREVIEW,
+            " ORDER BY due, enqueue_seq LIMIT ?"
+            % _cut_sql("payload", PREVIEW),
             session, *(after or (-2, 0)), limit + 1)
         for row in rows:
             row["kind"] = kind_of(row, now)
@@ -473,10 +479,11 @@ class Look:
                           queue, partition)
         rows = self.rows(
             "SELECT message_id, seq, payload_type, created_at_ms,"
-            " typeof(payload) AS type, length(payload) AS size,"
-            " substr(payload, 1, %d) AS payload FROM claimq_message"
+            " typeof(payload) AS type, length(payload) AS size, %s"
+            " FROM claimq_message"
             " INDEXED BY claimq_message_by_seq WHERE queue_name=?"
-            " AND partition=? AND seq>? ORDER BY seq LIMIT ?" % PREVIEW,
+            " AND partition=? AND seq>? ORDER BY seq LIMIT ?"
+            % _cut_sql("payload", PREVIEW),
             queue, partition, max(done or 0, after or 0), limit + 1)
         return _cut(rows, limit, "seq")
 
@@ -530,9 +537,7 @@ class Look:
             if name in without:
                 continue
             if row["type"] == "ANY":
-                found.append('substr("%s", 1, %d) AS "%s"' % (name, size, name)
-                             if name != "ref" and name != "requeued_as"
-                             else name)
+                found.append(_cut_sql(name, size))
                 if name == "payload":
                     found += ["typeof(payload) AS type",
                               "length(payload) AS size"]
@@ -647,9 +652,10 @@ class Look:
             "SELECT letter_id, source, scope, ref, status, reason, error_class,"
             " attempts, created_at_ms, failed_at_ms, owner_id, expires_at_ms,"
             " requeued_as, payload_type, typeof(payload) AS type,"
-            " length(payload) AS size, substr(payload, 1, %d) AS payload"
+            " length(payload) AS size, %s"
             " FROM claimq_letter WHERE %s ORDER BY letter_id DESC LIMIT ?"
-            % (size, " AND ".join(where)), *arguments, limit + 1)
+            % (_cut_sql("payload", size), " AND ".join(where)),
+            *arguments, limit + 1)
         last = ids[-1] if len(ids) >= reach else None
         if len(rows) > limit:
             last = rows[limit - 1]["letter_id"]

@@ -220,6 +220,7 @@ class _Top:
                         read, 4096):
                     size = shutil.get_terminal_size()
                     self.curses.resizeterm(size.lines, size.columns)
+                    self.screen.clearok(True)
                 self.draw()
         finally:
             signal.set_wakeup_fd(-1)
@@ -285,6 +286,8 @@ class _Top:
             if self.page is None:
                 return key != "q"
             self.page = None
+        elif key == "\x0c":                # control-L: draw all of it
+            self.screen.clearok(True)
         elif key == "?":
             self.page = ["claimq top", "", *HELP.split("\n")]
         elif key in ("\n", "\r", curses.KEY_ENTER):

@@ -236,6 +236,7 @@ function shape(values, width, height, top) {
     if (first === null) first = x;
     last = x;
   });
+  if (first !== null && first === last) line += "h-" + step.toFixed(1);
   if (first !== null) area = line + "L" + last + " " + height + "L" + first
     + " " + height + "Z";
   return [line, area];
@@ -281,13 +282,19 @@ function depthPlot(series, title) {
 
 function donePlot(series) {
   const seconds = series.width_ms / 1000;
-  const all = series.done.map((n, i) => n + series.failed[i]);
+  // The last bar is not over: it is as high as what was seen of it lets expect.
+  const part = Math.min(1, Math.max(0.3, 1 - (series.end_ms - series.at_ms)
+    / series.width_ms));
+  const last = series.done.length - 1;
+  const full = (list) => list.map((n, i) => i === last ? n / part : n);
+  const done = full(series.done), failed = full(series.failed);
+  const all = done.map((n, i) => n + failed[i]);
   const top = ceiling(Math.max(0, ...all) / seconds);
   const wide = 600 / all.length;
   const bars = all.map((n, i) => {
     if (!n) return null;
     const y = (value) => Math.min(112, 112 * value / seconds / top);
-    const bad = y(series.failed[i]), good = y(series.done[i]);
+    const bad = y(failed[i]), good = y(done[i]);
     const x = (i * wide + 0.8).toFixed(1), width = (wide - 1.6).toFixed(1);
     return s("g", null, s("title", null, count(series.done[i])
       + " completed, " + count(series.failed[i]) + " failed or cancelled in "
