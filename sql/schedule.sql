@@ -78,10 +78,11 @@ END;
 CREATE TRIGGER {{S}}.claimq_schedule_next
 AFTER UPDATE OF name, spec, offset_minutes, enabled, until_at_ms, created_at_ms,
   last_at_ms, options, next_at_ms ON claimq_schedule
+WHEN old.created_at_ms IS NOT NULL      -- not by the trigger of an INSERT
 BEGIN
   SELECT RAISE(ABORT,
     'claimq: bad_argument: created_at_ms may not be NULL')
-  WHERE new.created_at_ms IS NULL AND old.created_at_ms IS NOT NULL;
+  WHERE new.created_at_ms IS NULL;
   UPDATE claimq_schedule SET next_at_ms={{SCHEDULE_NEXT}}
   WHERE name=new.name AND new.next_at_ms IS old.next_at_ms
     AND next_at_ms IS NOT {{SCHEDULE_NEXT}};
