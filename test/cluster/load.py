@@ -507,15 +507,10 @@ class Load:
 
     def finish(self, left, until):
         """Wait until nothing is left, then stop the workers."""
-        for p in self.producers:
-            p.join(PATIENCE)
-            if p.exitcode != 0:
-                raise RuntimeError(f"a producer has ended ({p.exitcode})")
-
         def drained():
             self.check_alive()
-            return left() == 0
-        until("all work done", drained)
+            return not any(p.is_alive() for p in self.producers) and left() == 0
+        until("all work done", drained, measure=left)
         open(os.path.join(self.folder, "stop"), "w").close()
         for p in self.workers:
             p.join(PATIENCE)
