@@ -219,6 +219,9 @@ class Role:
                               + "&transaction" * self.transaction)
         failed = [a for a in answers if isinstance(a, CallError)]
         for error in failed:
+            # What claimq_requeue() says when another has taken the letter.
+            if error.code == "conflict" and " letter " in str(error):
+                error.code = "claim_lost"
             if error.code != "claim_lost":
                 raise error
         if failed and self.transaction:

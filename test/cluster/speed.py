@@ -60,7 +60,7 @@ class Claimq:
 
     def count(self):
         return ["SELECT count(*) FROM claimq_job WHERE lane_id='speed' AND"
-                " state='ready'"]
+                " terminal_at_ms IS NULL"]
 
     def claim(self):
         return ["SELECT claim_id, lease_token, payload"
