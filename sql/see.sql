@@ -17,8 +17,8 @@ sum((w={{STATS_HELD}})*n) AS held, sum((w={{STATS_EXPIRED}})*n) AS expired,
 sum((w={{STATS_BLOCKED}})*n) AS blocked,
 sum((w={{STATS_LIMITED}})*n) AS limited, sum(d) AS dead,
 min(iif(w={{STATS_READY}} AND n>0, since, NULL)) AS oldest_ready_at_ms,
-min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0, at, NULL))
-  AS next_at_ms
+min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0
+    OR w={{STATS_COMING}}, at, NULL)) AS next_at_ms
 
 -- fragment: STATS_READY
 0
@@ -37,6 +37,10 @@ min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0, at, NULL))
 
 -- fragment: STATS_LIMITED
 5
+
+-- fragment: STATS_COMING
+-- No row yet, but there will be one.
+8
 
 -- fragment: STATS_OVER
 -- Counted as nothing; but its scope has a row.
