@@ -121,7 +121,7 @@ class Tests(Boards):
         self.claim("mail", "worker-a")
         self.enter()
         self.go("scope?d=lane&s=mail")
-        self.until("why", [["held"], ["capabilities are missinggpu"]])
+        self.until("why", [["held"], ['capabilities are missing["gpu"]']])
         self.until("held", [["#%d" % job, "worker-a"]])
         self.until("rows", [["#1", "held worker-a", "<b>first</b>"],
                             ["#2", "ready", "second"]])

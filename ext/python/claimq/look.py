@@ -21,6 +21,7 @@ Nothing is held between two questions: a connection is in a transaction only
 inside of reading(), and the connection cannot write unless it was asked for.
 """
 import contextlib
+import heapq
 import json
 import pathlib
 import sqlite3
@@ -155,6 +156,30 @@ class Look:
     def stats(self, discipline=None, scope=None):
         where, arguments = _where(discipline=discipline, scope=scope)
         return self.rows("SELECT * FROM claimq_stats" + where, *arguments)
+
+    def fullest(self, limit):
+        """(rows, totals, n): the scopes of each discipline that have most in
+        them, the sums of all, and how many there are.  Rows are looked at one
+        by one: there may be a million sessions."""
+        cursor = self.db.execute("SELECT * FROM claimq_stats")
+        names = [column[0] for column in cursor.description]
+        places = [names.index(name) for name in COUNTS]
+        sums, n = [0] * len(COUNTS), 0
+        best = {name: [] for name in DISCIPLINES}
+        for row in cursor:
+            counts = [row[place] for place in places]
+            if row[0] != "dead_letter":
+                n += 1
+                sums = [a + b for a, b in zip(sums, counts)]
+            heap = best[row[0]]
+            item = (sum(counts), row[1], row)
+            if len(heap) < limit:
+                heapq.heappush(heap, item)
+            else:
+                heapq.heappushpop(heap, item)
+        rows = [dict(zip(names, row)) for name in DISCIPLINES
+                for _, _, row in sorted(best[name])]
+        return rows, dict(zip(COUNTS, sums)), n
 
     def why(self, discipline, scope, **options):
         where, arguments = _where(discipline=discipline, scope=scope, **options)

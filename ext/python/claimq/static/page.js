@@ -491,7 +491,9 @@ const views = {
         counts(found.totals, found.rate, more),
         h("div", { class: "section" },
           plots(found.series, "Jobs waiting or held")),
-        section("Scopes", grouped.format(found.matching), search("filter",
+        section("Scopes", found.all_scopes > found.matching && !at.filter
+          ? "the " + count(found.matching) + " fullest of "
+            + count(found.all_scopes) : count(found.matching), search("filter",
           "Filter scopes", at.filter),
         found.scopes.length ? h("div", { class: "sheet" }, h("table",
           { "data-table": "scopes" },
