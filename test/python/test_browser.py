@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import claimq
 import webdriver
 from claimq.look import now_ms
 from support import HOUR, run
@@ -336,6 +337,10 @@ class Tests(Boards):
 
     def test_screenshots(self):
         """Overview, scope and job, in light and dark."""
+        self.db.close()
+        self.path = os.path.abspath("shop.db")
+        self.db = claimq.connect(self.path)
+        self.addCleanup(self.db.close)
         job = story(self)
         self.enter()
         os.makedirs(SHOTS, exist_ok=True)

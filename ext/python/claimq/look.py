@@ -450,13 +450,20 @@ class Look:
 
     def _blocked(self, lane, kind, after, limit):
         """Jobs that wait for others."""
+        ids = [row[0] for row in self.db.execute(
+            "SELECT DISTINCT job_id FROM claimq_after WHERE job_id>?"
+            " ORDER BY job_id LIMIT ?", [after or 0, SEARCH]).fetchall()]
         rows = self.rows(
-            "SELECT %s FROM claimq_job WHERE lane_id=? AND state='blocked'"
-            " AND job_id>? ORDER BY job_id LIMIT ?" % self._JOB,
-            lane, after or 0, limit + 1)
+            "SELECT %s FROM claimq_job WHERE job_id IN"
+            " (SELECT value FROM json_each(?)) AND lane_id=?"
+            " AND state='blocked' ORDER BY job_id LIMIT ?" % self._JOB,
+            json.dumps(ids), lane, limit + 1)
         for row in rows:
             row["kind"] = "blocked"
-        return _cut(rows, limit, "job_id")
+        page = _cut(rows, limit, "job_id")
+        if page["after"] is None and len(ids) == SEARCH:
+            page["after"] = json.dumps(ids[-1])
+        return page
 
     def _ended(self, lane, kind, after, limit):
         """Jobs that ended, the last first."""
@@ -534,11 +541,27 @@ class Look:
             " WHERE subject_kind=? AND subject_label=?", kind, label)
 
     def limits(self, lane):
-        """The limits of a lane, in a release that has them."""
-        columns = self.columns("claimq_limit")
-        if "lane_id" not in columns:
+        """The limits of a lane and how full they are: `active` leases,
+        `started` claims in the last per_ms, groups that are at theirs."""
+        now = now_ms()
+        if not self.columns("claimq_limit"):
             return []
-        return self.rows("SELECT * FROM claimq_limit WHERE lane_id=?", lane)
+        rows = self.rows("SELECT * FROM claimq_limit WHERE lane_id=?", lane)
+        for row in rows:
+            row["active"] = self.value(
+                "SELECT count(*) FROM (SELECT 1 FROM claimq_slot"
+                " WHERE lane_id=? AND expires_at_ms>? LIMIT ?)",
+                lane, now, BAR)
+            if row["per_ms"] is not None:
+                row["started"] = self.value(
+                    "SELECT count(*) FROM (SELECT at_ms FROM claimq_start"
+                    " WHERE lane_id=? AND group_id=0 ORDER BY seq DESC"
+                    " LIMIT 10000) WHERE at_ms>?", lane, now - row["per_ms"])
+            row["full_groups"] = self.rows(
+                "SELECT group_key, opens_at_ms FROM (SELECT group_key,"
+                " opens_at_ms FROM claimq_group WHERE lane_id=? LIMIT ?)"
+                " WHERE opens_at_ms>? LIMIT 20", lane, SEARCH, now)
+        return rows
 
     def schedules(self, lane=None, after=None, limit=PAGE):
         if not self.columns("claimq_schedule"):
