@@ -457,6 +457,7 @@ struct CqTask {
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
+CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq_alone() */
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
