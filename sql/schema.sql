@@ -900,20 +900,20 @@ SELECT NULL, NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_next_insert INSTEAD OF INSERT ON claimq_job_next
 BEGIN
-  UPDATE claimq_job SET (waits_for, state, due)=(
-    SELECT t,
-      CASE WHEN t IS NOT NULL THEN 'blocked'
-           WHEN available_at_ms>ifnull(new.at_ms, -1) THEN 'delayed'
-           ELSE 'ready' END,
-      CASE WHEN t IS NOT NULL THEN NULL
-           WHEN available_at_ms>ifnull(new.at_ms, -1) THEN available_at_ms
-           ELSE -1 END
-    FROM (SELECT 1) LEFT JOIN (
-      SELECT a.after_id AS t FROM claimq_after AS a CROSS JOIN claimq_job AS p
-      WHERE a.job_id=new.job_id AND a.after_id<new.after_id
-        AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
-      ORDER BY a.after_id DESC LIMIT 1))
-  WHERE job_id=new.job_id AND state='blocked';
+  UPDATE claimq_job SET waits_for=(
+    SELECT a.after_id FROM claimq_after AS a CROSS JOIN claimq_job AS p
+    WHERE a.job_id=new.job_id AND a.after_id<new.after_id
+      AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
+    ORDER BY a.after_id DESC LIMIT 1)
+  WHERE job_id=new.job_id AND waits_for=new.after_id AND (
+    SELECT a.after_id FROM claimq_after AS a CROSS JOIN claimq_job AS p
+    WHERE a.job_id=new.job_id AND a.after_id<new.after_id
+      AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
+    ORDER BY a.after_id DESC LIMIT 1) IS NOT NULL;
+  UPDATE claimq_job SET waits_for=NULL,
+    state=iif(available_at_ms>ifnull(new.at_ms, -1), 'delayed', 'ready'),
+    due=iif(available_at_ms>ifnull(new.at_ms, -1), available_at_ms, -1)
+  WHERE job_id=new.job_id AND waits_for=new.after_id;
 END;
 
 -- A job that was cancelled because another failed: by claimq_job_over, and by
@@ -968,12 +968,13 @@ BEGIN
   UPDATE claimq_job SET state='cancelled', due=NULL, waits_for=NULL,
     settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
     settled_owner_id=NULL, awaited=NULL,
-    settled_at_ms=max(claimq_job.created_at_ms, p.terminal_at_ms),
-    terminal_at_ms=max(claimq_job.created_at_ms, p.terminal_at_ms)
-  FROM claimq_job AS p
-  WHERE claimq_job.job_id=new.job_id AND claimq_job.terminal_at_ms IS NULL
-    AND claimq_job.on_failure='cancel'
-    AND p.job_id=new.after_id AND (p.state='failed' OR p.state='cancelled');
+    settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
+      FROM claimq_job AS p WHERE p.job_id=new.after_id)),
+    terminal_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
+      FROM claimq_job AS p WHERE p.job_id=new.after_id))
+  WHERE job_id=new.job_id AND terminal_at_ms IS NULL AND on_failure='cancel'
+    AND EXISTS(SELECT 1 FROM claimq_job AS p WHERE p.job_id=new.after_id
+      AND (p.state='failed' OR p.state='cancelled'));
 END;
 
 CREATE TRIGGER {{S}}.claimq_after_delete AFTER DELETE ON claimq_after
