@@ -640,7 +640,7 @@ struct CqPut {
 ** :limit of the rows that depend on them. */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, aFirst[2];
+  int eSelect, eDelete, aFirst[3];
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 

@@ -18,6 +18,7 @@
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
 **     lane_submit.c   new jobs
+**     lane_after.c    jobs that wait for others
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
@@ -76,6 +77,11 @@ static const char *const *cqReclaimWords(void){
   return az;
 }
 
+static const char *const *cqFailureWords(void){
+  static const char *const az[] = { "cancel", "run", 0 };
+  return az;
+}
+
 static const CqArgDef cqSubmitArg[] = {
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "the queue that the job stands in" },
@@ -122,6 +128,15 @@ static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   { CQ_ARG(TEXT, "namespace"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_TAG] =
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_AFTER] =
+  { CQ_ARG(JSON, "after"), .zDefault = "[]",
+    .zDoc = "blocked until these jobs are completed, a JSON array of job ids" },
+  [CQ_SUBMIT_ON_FAILURE] =
+  { CQ_ARG(WORD, "on_failure"), .xWords = cqFailureWords,
+    .zDoc = "what becomes of it if one of them fails or is cancelled" },
+  [CQ_SUBMIT_UNIQUE] =
+  { CQ_ARG(INT, "unique_for_ms"),
+    .zDoc = "source_key stays taken so long, also if the job ends before" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
   [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
   [CQ_SCHEDULE_OFFSET] =
@@ -218,6 +233,18 @@ static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
     .zDoc = "the part of the lane; a claim takes from one" },
   [CQ_CHANGE_NOW] = CQ_ARG_NOW,
   [CQ_CHANGE_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqCancelFlowArg[] = {
+  { CQ_ARG(TEXT, "flow_id"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the flow_id of the jobs" },
+};
+static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
+  [CQ_CANCEL_FLOW_FORCE] =
+  { CQ_ARG(INT, "force"), .iMax = 1,
+    .zDoc = "1: also jobs that a live claim holds" },
+  [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
+  [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqLaneOpt[] = {
@@ -329,6 +356,12 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .aArg = cqUnscheduleArg, .nArg = CQ_ARRAYSIZE(cqUnscheduleArg),
       .aOpt = cqUnscheduleOpt, .nOpt = CQ_ARRAYSIZE(cqUnscheduleOpt),
       .xFunc = claimqUnschedule },
+    { .zName = "claimq_cancel_flow",
+      .zDoc = "cancel the jobs of a flow that have not ended",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqCancelFlowArg, .nArg = CQ_ARRAYSIZE(cqCancelFlowArg),
+      .aOpt = cqCancelFlowOpt, .nOpt = CQ_CANCEL_FLOW_N,
+      .xFunc = claimqLaneCancelFlow },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -337,7 +370,8 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_GRANTS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
-      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT,
+                 CQ_SQL_AFTER_OLD} },
     { .eSelect = CQ_SQL_LANE_OLD_SETS,
       .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
@@ -348,6 +382,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
     CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
     CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
+    CQ_SQL_AFTER_CHECK, CQ_SQL_AFTER_CHECK_JOB,
   };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
@@ -359,7 +394,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     .aSettle = CQ_VERBS(CQ_SQL_LANE_RENEW, CQ_SQL_LANE_COMPLETE,
         CQ_SQL_LANE_RELEASE, CQ_SQL_LANE_RETRY, CQ_SQL_LANE_FAIL,
         CQ_SQL_LANE_REVOKE),
-    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
+    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE_ALONE,
         -1, -1, -1, -1),
     .xVerbCheck = claimqLaneCheck,
     .xLost = claimqLaneLost,

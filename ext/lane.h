@@ -28,11 +28,12 @@
 /* Options of claimq_submit(): all before CQ_SUBMIT_N; and of
 ** claimq_schedule(): all from CQ_SUBMIT_PRIORITY on. */
 typedef enum CqSubmitOpt {
-  CQ_SUBMIT_KEY, CQ_SUBMIT_AT, CQ_SUBMIT_DELAY,
+  CQ_SUBMIT_KEY, CQ_SUBMIT_AT, CQ_SUBMIT_DELAY, CQ_SUBMIT_AFTER,
   CQ_SUBMIT_PRIORITY, CQ_SUBMIT_CAPS, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF,
   CQ_SUBMIT_FACTOR, CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS,
   CQ_SUBMIT_RECLAIM, CQ_SUBMIT_PARTITION, CQ_SUBMIT_FLOW, CQ_SUBMIT_NAMESPACE,
-  CQ_SUBMIT_TAG, CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N,
+  CQ_SUBMIT_TAG, CQ_SUBMIT_ON_FAILURE, CQ_SUBMIT_UNIQUE,
+  CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N,
   CQ_SCHEDULE_OFFSET = CQ_SUBMIT_N, CQ_SCHEDULE_CATCH_UP, CQ_SCHEDULE_UNTIL,
   CQ_SCHEDULE_ENABLED, CQ_SCHEDULE_END
 } CqSubmitOpt;
@@ -61,6 +62,12 @@ typedef enum CqChangeOpt {
   CQ_CHANGE_AT, CQ_CHANGE_DELAY, CQ_CHANGE_ATTEMPTS, CQ_CHANGE_RECLAIMS,
   CQ_CHANGE_PARTITION, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST, CQ_CHANGE_N
 } CqChangeOpt;
+
+/* Options of claimq_cancel_flow(). */
+typedef enum CqCancelFlowOpt {
+  CQ_CANCEL_FLOW_FORCE, CQ_CANCEL_FLOW_NOW, CQ_CANCEL_FLOW_REQUEST,
+  CQ_CANCEL_FLOW_N
+} CqCancelFlowOpt;
 
 /* Options of the verbs. */
 #define CQ_LANE_RESULT   0
@@ -137,6 +144,22 @@ CQ_PRIV int claimqLaneLost(CqOp*, CqVerb*, int eVerdict, CqStmt *pHead);
 CQ_PRIV void claimqLaneDecide(CqOp*, CqVerb*, CqStmt *pHead);
 CQ_PRIV void claimqLaneBind(CqOp*, CqVerb*, CqStmt*);
 CQ_PRIV const char *claimqLaneCancel(CqOp*, const CqVal *pKey, int bForce);
+
+/**************************************************************************
+** Interface to lane_after.c: jobs that wait for others; flows.
+*/
+/* Read option after, a JSON array, into a list; the caller clears it. */
+CQ_PRIV void claimqLaneAfterRead(CqOp*, CqText json, CqIds*);
+/* Raise not_found unless all jobs of the list exist. */
+CQ_PRIV void claimqLaneAfterFind(CqOp*, const CqIds*);
+/* The new job iJob waits for those of the list. */
+CQ_PRIV void claimqLaneAfterWrite(CqOp*, i64 iJob, const CqIds*);
+/* Its source key is taken until then. */
+CQ_PRIV void claimqLaneAfterUnique(
+  CqOp*, i64 iJob, CqText lane, CqText key, i64 iUntil);
+/* What a blocked job waits for, for claimq_why. */
+CQ_PRIV void claimqLaneAfterWhy(CqOp*, CqRows*, CqCell*, i64 iJob);
+CQ_PRIV void claimqLaneCancelFlow(CqOp*, CqCall*);
 
 /**************************************************************************
 ** Interface to lane_grant.c: claimq_grant() and claimq_reclaim().

@@ -107,6 +107,7 @@ CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
       claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);
       break;
     case CQ_SQL_LANE_COMPLETE:
+    case CQ_SQL_LANE_COMPLETE_ALONE:
       claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
                       aOpt[CQ_LANE_RESULT].pVal);
       break;
