@@ -250,6 +250,8 @@ struct CqIds {
   int n, nAlloc;
   const CqRows *pRows;            /* The rows of the first keys, or 0 */
   int iLease;                     /* Where their claim columns begin */
+  const i64 *aTurn;               /* Turns of the first nTurn keys, or 0 */
+  int nTurn;
 };
 #define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
 #define CQ_IDS_MODULE "claimq_ids"
@@ -371,8 +373,10 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
+#define CQ_SET_LIMITS      0x40   /* Not an option: claimq_limit() was called */
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
+CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);

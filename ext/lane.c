@@ -13,7 +13,7 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in six files.  This one has its face, the arguments,
+** The discipline is in seven files.  This one has its face, the arguments,
 ** options and functions that a user sees, and what the others share.
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
@@ -21,6 +21,7 @@
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
+**     lane_limit.c    limits of a lane, groups that take turns
 **     core_lane.c     the rules, without SQLite
 **
 ** How a job changes
@@ -115,6 +116,9 @@ static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
   [CQ_SUBMIT_PARTITION] =
   { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
     .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_SUBMIT_GROUP] =
+  { CQ_ARG(TEXT, "group_key"),
+    .zDoc = "the tenant that the job belongs to, for limits of the lane" },
   [CQ_SUBMIT_FLOW] =
   { CQ_ARG(TEXT, "flow_id"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_NAMESPACE] =
@@ -182,8 +186,39 @@ static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
   [CQ_CHANGE_PARTITION] =
   { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
     .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_CHANGE_GROUP] =
+  { CQ_ARG(TEXT, "group_key"),
+    .zDoc = "the tenant that the job belongs to, for limits of the lane" },
   [CQ_CHANGE_NOW] = CQ_ARG_NOW,
   [CQ_CHANGE_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqLimitArg[] = {
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the queue that the limits are for" },
+};
+static const CqArgDef cqLimitOpt[CQ_LIMIT_N] = {
+  [CQ_LIMIT_MAX] =
+  { CQ_ARG(INT, "max_active"),
+    .zDoc = "at most so many live leases at a time; 0 pauses the lane" },
+  [CQ_LIMIT_NRATE] =
+  { CQ_ARG(INT, "rate"), .iMax = CQ_RATE_MAX,
+    .zDoc = "at most so many claims begin in any per_ms" },
+  [CQ_LIMIT_PER] =
+  { CQ_ARG(INT, "per_ms"), .iMin = 1, .zDoc = "how long the window of rate is" },
+  [CQ_LIMIT_GROUP_MAX] =
+  { CQ_ARG(INT, "group_max_active"),
+    .zDoc = "at most so many live leases of each group at a time" },
+  [CQ_LIMIT_GROUP_NRATE] =
+  { CQ_ARG(INT, "group_rate"), .iMax = CQ_RATE_MAX,
+    .zDoc = "at most so many claims of each group begin in any group_per_ms" },
+  [CQ_LIMIT_GROUP_PER] =
+  { CQ_ARG(INT, "group_per_ms"), .iMin = 1,
+    .zDoc = "how long the window of group_rate is" },
+  [CQ_LIMIT_FAIR] =
+  { CQ_ARG(INT, "fair"), .iMax = 1, .zDoc = "1: groups take turns" },
+  [CQ_LIMIT_NOW] = CQ_ARG_NOW,
+  [CQ_LIMIT_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqLaneOpt[] = {
@@ -285,6 +320,10 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eKind = CQ_F_WRITE, .nMin = 1,
       .aArg = cqChangeArg, .nArg = CQ_ARRAYSIZE(cqChangeArg),
       .aOpt = cqChangeOpt, .nOpt = CQ_CHANGE_N, .xFunc = claimqLaneChange },
+    { .zName = "claimq_limit", .zDoc = "limit what a lane gives at a time",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqLimitArg, .nArg = CQ_ARRAYSIZE(cqLimitArg),
+      .aOpt = cqLimitOpt, .nOpt = CQ_LIMIT_N, .xFunc = claimqLaneLimit },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -294,13 +333,22 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
       .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+    { .eSelect = CQ_SQL_LIMIT_OLD_HEADS,
+      .eDelete = CQ_SQL_LIMIT_OLD_HEADS_DELETE, .aFirst = {-1, -1} },
+    { .eSelect = CQ_SQL_LIMIT_OLD_GROUPS, .bOld = 1,
+      .eDelete = CQ_SQL_LIMIT_OLD_GROUPS_DELETE,
+      .aFirst = {CQ_SQL_LIMIT_OLD_GROUPS_START, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_SETS,
       .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
-  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
+  static const int aCheck[] = {
+    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LIMIT_CHECK_SLOTS,
+    CQ_SQL_LIMIT_CHECK_JOBS, CQ_SQL_LIMIT_CHECK_GROUPS,
+    CQ_SQL_LIMIT_CHECK_HEADS
+  };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
     .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
