@@ -251,9 +251,10 @@ ON claimq_start_now
 BEGIN
   UPDATE claimq_start SET at_ms=new.at_ms
   WHERE lane_id=new.lane_id AND group_id=new.group_id AND at_ms>new.at_ms
-    AND (SELECT at_ms FROM claimq_start
-         WHERE lane_id=new.lane_id AND group_id=new.group_id
-         ORDER BY seq DESC LIMIT 1)>new.at_ms;
+    AND seq>(SELECT iif(at_ms>new.at_ms, 0, 9223372036854775807)
+             FROM claimq_start
+             WHERE lane_id=new.lane_id AND group_id=new.group_id
+             ORDER BY seq DESC LIMIT 1);
   INSERT INTO claimq_start VALUES(new.lane_id, new.group_id, 1+ifnull((
     SELECT max(seq) FROM claimq_start
     WHERE lane_id=new.lane_id AND group_id=new.group_id), 0), new.at_ms);
