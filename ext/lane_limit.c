@@ -306,12 +306,18 @@ CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
 ** Choosing jobs
 */
 
+/*
+** The clock is read again, now that a snapshot of the database is there: what
+** another process commits later cannot be seen here, and is later than now.  So
+** times do not go back from one claim to the next.
+*/
 CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL;
   claimqLimitFree(pLane->pLimit);
   pLane->pLimit = pL = claimqLimitLoad(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
+  if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->db);
   claimqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }
