@@ -665,6 +665,7 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   claimqExec(p, &s);
   if( pE->bWasFair && pE->a[CQ_LIMIT_FAIR]<0 ){
     cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_TURNS);
+    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_KEYLESS);
   }
   if( !pE->bGroups ){
     cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_HEADS);

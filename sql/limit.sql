@@ -27,9 +27,9 @@ CREATE TABLE {{S}}.claimq_limit(
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
 -- number of its turn, 0 if the lane is not fair; every other job has NULL.  A
--- claim there moves its jobs to due = expires_at_ms at once, so that what stands at
--- due = -1 is free.  The leases are here once more, so that live ones can be
--- counted.  (Two indexes of claimq_job would do; but SQLite opens all indexes
+-- claim there moves its jobs to due = expires_at_ms at once, so that what
+-- stands at due = -1 is free.  The leases are here once more, so that live ones
+-- can be counted.  (Two indexes of claimq_job would do; but SQLite opens all indexes
 -- of a table that it inserts into, and lanes without limits would pay 4 % of a
 -- claim and its complete, and 7 % of a submit.)
 CREATE TABLE {{S}}.claimq_slot(
@@ -457,7 +457,8 @@ DELETE FROM {{S}}.claimq_limit WHERE lane_id=:lane
 -- name: LIMIT_FORGET_STARTS
 -- Starts that no limit asks for any more.
 DELETE FROM {{S}}.claimq_start
-WHERE lane_id=:lane AND (group_id=0 AND NOT :lanes OR group_id>0 AND NOT :groups)
+WHERE lane_id=:lane
+  AND (group_id=0 AND NOT :lanes OR group_id>0 AND NOT :groups)
 
 -- name: LIMIT_FORGET_HEADS like LIMIT_UNSET
 DELETE FROM {{S}}.claimq_head
@@ -469,6 +470,9 @@ DELETE FROM {{S}}.claimq_group WHERE lane_id=:lane
 
 -- name: LIMIT_FORGET_TURNS like LIMIT_UNSET
 UPDATE {{S}}.claimq_group SET turn=0 WHERE lane_id=:lane AND turn<>0
+
+-- name: LIMIT_FORGET_KEYLESS like LIMIT_UNSET
+UPDATE {{S}}.claimq_limit SET keyless_turn=0 WHERE lane_id=:lane
 
 -- name: LIMIT_PARK like LIMIT_UNSET
 -- What is held moves to where it waits.  (Jobs that wait for a grant stand in
