@@ -149,26 +149,34 @@ CREATE VIEW {{S}}.claimq_head_look(head_id) AS SELECT NULL;
 CREATE TRIGGER {{S}}.claimq_head_look_insert INSTEAD OF INSERT
 ON claimq_head_look
 BEGIN
-  UPDATE claimq_head SET (place, due, turn, priority, created_at_ms, job_id)=(
-    SELECT iif(j.job_id IS NULL, max(w.due, g.opens_at_ms), g.opens_at_ms),
-      iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, w.due, NULL),
-      iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
-    FROM claimq_group AS g CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id
-      CROSS JOIN (
-        SELECT min(due) AS due
-        FROM claimq_job INDEXED BY claimq_job_by_due
-        WHERE lane_id=claimq_head.lane_id
-          AND partition_key=claimq_head.partition_key
-          AND cap_id=-claimq_head.head_id AND due>=0) AS w
-      LEFT JOIN (
-        SELECT job_id, priority, created_at_ms
-        FROM claimq_job INDEXED BY claimq_job_by_due
-        WHERE lane_id=claimq_head.lane_id
-          AND partition_key=claimq_head.partition_key
-          AND cap_id=-claimq_head.head_id AND due=-1
-        ORDER BY priority DESC, created_at_ms, job_id LIMIT 1) AS j
-    WHERE g.group_id=claimq_head.group_id)
-  WHERE head_id=new.head_id;
+  INSERT INTO claimq_head(head_id, lane_id, partition_key, cap_id, group_id,
+    place, due, turn, priority, created_at_ms, job_id)
+  SELECT h.head_id, h.lane_id, h.partition_key, h.cap_id, h.group_id,
+    iif(j.job_id IS NULL, max(h.due, g.opens_at_ms), g.opens_at_ms),
+    iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, h.due, NULL),
+    iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
+  FROM (SELECT head_id, lane_id, partition_key, cap_id, group_id, (
+            SELECT min(w.due)
+            FROM claimq_job AS w INDEXED BY claimq_job_by_due
+            WHERE w.lane_id=claimq_head.lane_id
+              AND w.partition_key=claimq_head.partition_key
+              AND w.cap_id=-head_id AND w.due>=0) AS due
+        FROM claimq_head WHERE head_id=new.head_id) AS h
+    CROSS JOIN claimq_group AS g ON g.group_id=h.group_id
+    CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id
+    LEFT JOIN claimq_job AS j ON j.job_id=(
+      SELECT r.job_id FROM claimq_job AS r INDEXED BY claimq_job_by_due
+      WHERE r.lane_id=h.lane_id AND r.partition_key=h.partition_key
+        AND r.cap_id=-h.head_id AND r.due=-1
+      ORDER BY r.priority DESC, r.created_at_ms, r.job_id LIMIT 1)
+  WHERE true
+  ON CONFLICT DO UPDATE SET place=excluded.place, due=excluded.due,
+    turn=excluded.turn, priority=excluded.priority,
+    created_at_ms=excluded.created_at_ms, job_id=excluded.job_id
+  WHERE place IS NOT excluded.place OR due IS NOT excluded.due
+    OR turn<>excluded.turn OR job_id IS NOT excluded.job_id
+    OR priority IS NOT excluded.priority
+    OR created_at_ms IS NOT excluded.created_at_ms;
 END;
 
 CREATE VIEW {{S}}.claimq_group_look(group_id) AS SELECT NULL;
