@@ -329,7 +329,7 @@ CQ_PRIV CqCell *claimqLaneKept(
   CqOp *p, CqClaim *pC, CqText claimId, int iCol
 ){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
-  i64 iHead = -1, iFence;
+  i64 iHead = -1, iFence = -1;
   CqCell *a = 0;
   claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
   claimqBindCommonInt(p, &s, CQ_P_head, iHead);
@@ -340,8 +340,7 @@ CQ_PRIV CqCell *claimqLaneKept(
     for(i=0; i<CQ_LANE_NCOL; i++){
       claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
     }
-    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
-        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id, iFence,
         claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
     claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
                      CQ_COL_LANE_KEPT_previous_claim_id);
@@ -394,12 +393,19 @@ static void cqLaneIds(CqOp *p, CqClaim *pC){
 
 /*
 ** Choose, and build the rows.  Jobs that stay in their place must not be very
-** many (CQ_STAY_MOST), and those that are spent do not stay.
+** many (CQ_STAY_MOST), and those that are spent do not stay.  If a schedule is
+** due nothing is chosen yet: claimqLaneStamp() puts its job first.
 */
 CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   i64 nMax = pC->nMax;
   int nJob, bTidy;
+  pL->bScheduled = !pL->bPut
+                && claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
+  if( pL->bScheduled ){
+    pC->task.eNeed = CQ_NEED_UNDO;
+    return;
+  }
   pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
   pL->bNew = 1;
   pL->iNow = claimqNow(p);
@@ -427,17 +433,22 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 
 /*
 ** When a claim could succeed: now, or when a job of a set that the worker
-** satisfies falls due or a lease ends.
+** satisfies falls due or a lease ends, or a schedule is due: to put its job is
+** work for any worker of the lane.
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = CQ_I64_MAX, iOpens = 0;
+  i64 iAt = CQ_I64_MAX, iOpens = 0, iPut;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  iPut = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  if( iPut<=claimqNow(p) ) return claimqNow(p);
   if( pL->pLimit && pL->pLimit->room.nRoom==0 ){
     iOpens = pL->pLimit->room.iNext;
     pL->bFree = 1;
-    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ) return iOpens;
+    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ){
+      return iPut<iOpens ? iPut : iOpens;
+    }
   }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
@@ -453,7 +464,8 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
     iLater = claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]);
     if( iLater<iAt ) iAt = iLater;
   }
-  return iAt<iOpens ? iOpens : iAt;
+  if( iAt<iOpens ) iAt = iOpens;
+  return iPut<iAt ? iPut : iAt;
 }
 
 /*
@@ -563,6 +575,7 @@ CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
     }
   }
   claimqStmtDone(p, &s);
+  claimqScheduleWhy(p, pC->aArg[CQ_LANE_LANE].t, pWhy);
 }
 
 /**************************************************************************
@@ -604,6 +617,19 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 }
 
 /*
+** Put the jobs of schedules that are due, then choose.  The worker gets one of
+** them if it comes first, and is one that the worker can run.
+*/
+static void cqLaneScheduled(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  claimqSchedulePut(p, &pC->task, pC->aArg[CQ_LANE_LANE].t);
+  if( p->rc ) return;
+  pL->bPut = 1;
+  claimqLaneNext(p, pC);
+  if( pC->task.eNeed==CQ_NEED_TIDY && !pC->task.bAlone ) claimqLaneTidy(p, pC);
+}
+
+/*
 ** Stamp the jobs.  New ones stay where they are in the index: that is why they
 ** have statements of their own.  (One new job stamped by the last of these
 ** makes a claim and its complete half as long again, by the second a quarter.)
@@ -611,7 +637,10 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
-  i64 n = pC->ids.n;
+  i64 n;
+  if( pL->bScheduled ) cqLaneScheduled(p, pC);
+  if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
+  n = pC->ids.n;
   if( pL->pLimit ){
     s = claimqStmt(p, CQ_SQL_LIMIT_STAMP);
     claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);

@@ -317,7 +317,7 @@ CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   claimqLimitFree(pLane->pLimit);
   pLane->pLimit = pL = claimqLimitLoad(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
-  if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->db);
+  if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->pConn);
   claimqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }

@@ -29,9 +29,9 @@ CREATE TABLE {{S}}.claimq_limit(
 -- number of its turn, 0 if the lane is not fair; every other job has NULL.  A
 -- claim there moves its jobs to due = expires_at_ms at once, so that what
 -- stands at due = -1 is free.  The leases are here once more, so that live ones
--- can be counted.  (Two indexes of claimq_job would do; but SQLite opens all indexes
--- of a table that it inserts into, and lanes without limits would pay 4 % of a
--- claim and its complete, and 7 % of a submit.)
+-- can be counted.  (Two indexes of claimq_job would do; but SQLite opens all
+-- indexes of a table that it inserts into, and lanes without limits would pay
+-- 4 % of a claim and its complete, and 7 % of a submit.)
 CREATE TABLE {{S}}.claimq_slot(
   job_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
