@@ -478,7 +478,8 @@ SELECT lane_id AS scope, CASE WHEN terminal_at_ms IS NOT NULL
     THEN {{STATS_OVER}} WHEN state='blocked' THEN {{STATS_BLOCKED}}
     ELSE w END AS w,
   n, d, since, at
-FROM (SELECT lane_id, terminal_at_ms, state, {{STATS_STATE LANE_TAKEN LANE_FROM}}
+FROM (SELECT lane_id, terminal_at_ms, state,
+        {{STATS_STATE LANE_TAKEN LANE_FROM}}
       FROM {{S}}.claimq_job NOT INDEXED)
 
 -- name: LANE_STATS like STATS
