@@ -629,12 +629,13 @@ CREATE INDEX {{S}}.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
 -- For claimq_vacuum().
 CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
--- What a plain INSERT leaves open.  (It must not come to an INSERT into another
--- table with AUTOINCREMENT, not even by triggers: SQLite would count there for
--- each job, also for those of claimq_submit().)  claimq_capable() raises if the required
+-- What a plain INSERT leaves open.  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
+-- (What it does must not come to an INSERT into another table with
+-- AUTOINCREMENT, not even by triggers: SQLite would count there for each job,
+-- also for those of claimq_submit().)
 CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
@@ -889,9 +890,9 @@ END;
 -- last to end, as a rule: then there is nothing left to look for, and the row
 -- of the job is not written for each of those that it waits for.)  on_failure
 -- says what becomes of the job when one of them fails or is cancelled; NULL if
--- it never waited.  awaited is 1 if another waits for the job, or did: what ends
--- such a job also sets that to NULL, for which there is a trigger.  So to end
--- any other costs nothing.
+-- it never waited.  awaited is 1 if another waits for the job, or did: what
+-- ends such a job also sets that to NULL, for which there is a trigger.  So to
+-- end any other costs nothing.
 CREATE TABLE {{S}}.claimq_after(
   job_id   INTEGER NOT NULL,
   after_id INTEGER NOT NULL
