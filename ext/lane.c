@@ -345,7 +345,9 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
   static const int aCheck[] = {
-    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_SCHEDULE_CHECK
+    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
+    CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
+    CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
   };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",

@@ -320,7 +320,7 @@ CQ_PRIV CqCell *claimqLaneKept(
   CqOp *p, CqClaim *pC, CqText claimId, int iCol
 ){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
-  i64 iHead = -1, iFence;
+  i64 iHead = -1, iFence = -1;
   CqCell *a = 0;
   claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
   claimqBindCommonInt(p, &s, CQ_P_head, iHead);
@@ -331,8 +331,7 @@ CQ_PRIV CqCell *claimqLaneKept(
     for(i=0; i<CQ_LANE_NCOL; i++){
       claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
     }
-    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
-        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id, iFence,
         claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
     claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
                      CQ_COL_LANE_KEPT_previous_claim_id);

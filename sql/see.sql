@@ -118,9 +118,15 @@ WHEN claim_size<1 THEN 'bad claim_size'
 -- fragment: CHECK_BOOL
 WHEN typeof($1)<>'integer' OR $1 NOT BETWEEN 0 AND 1 THEN 'bad $1'
 
+-- fragment: CHECK_NO_JUMP
+-- claimq_restored() was not called while the row was held: it makes tokens jump
+-- by 2^32.
+fencing_token<4294967296
+
 -- fragment: CHECK_ONE_CLAIM
 -- A claim of the one row $2, prefix $1.
-WHEN claim_id IS NOT NULL AND claim_id<>'$1:'||$2||':'||fencing_token
+WHEN claim_id IS NOT NULL AND claim_id NOT GLOB '$1:'||$2||':*' OR
+  claim_id<>'$1:'||$2||':'||fencing_token AND {{CHECK_NO_JUMP}}
 THEN 'claim_id is not that of the row'
 
 -- fragment: CHECK_ALIKE
