@@ -46,6 +46,7 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
     pC->pDef->xTidy(p, pC);
   }
   pC->pDef->xStamp(p, pC);
+  pTask->bNoKeep = pC->pRows->nRow==0;
 }
 
 /**************************************************************************

@@ -112,12 +112,17 @@ static void cqVerbOptions(
   CqArgDef aDef[CQ_MAX_OPT];
   if( p->rc ) return;
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
-  memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
-  if( pD->nOpt ){
-    memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
+  if( nVal==0 ){                  /* All have their defaults */
+    claimqReadOptions(p, cqVerbOpt, CQ_VO_N, 0, 0, 0, aOpt);
+    claimqReadOptions(p, pD->aOpt, pD->nOpt, 0, 0, 0, &aOpt[CQ_VO_N]);
+  }else{
+    memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
+    if( pD->nOpt ){
+      memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
+    }
+    claimqReadOptions(p, aDef, CQ_VO_N+pD->nOpt, 1<<pV->eVerb, nVal, apVal,
+                      aOpt);
   }
-  claimqReadOptions(p, aDef, CQ_VO_N+pD->nOpt, 1<<pV->eVerb, nVal, apVal,
-                    aOpt);
   pV->iDelay = aOpt[CQ_VO_DELAY].bGiven ? aOpt[CQ_VO_DELAY].i : -1;
   pV->aOpt = &aOpt[CQ_VO_N];
 }

@@ -94,7 +94,7 @@ static int cqWaitProbe(CqOp *p, CqWait *pWait){
 static int cqWaitAsk(CqOp *p, CqWait *pWait){
   i64 msNextAt;
   if( p->rc ) return 0;
-  p->iNow = claimqSystemClock(p->db);
+  p->iNow = claimqSystemClock(p->pConn);
   p->bNow = 1;
   msNextAt = pWait->xLook(p, pWait);
   if( cqWaitLocked(p, pWait) ){
@@ -184,7 +184,7 @@ static int cqWaitBegin(CqOp *p, CqWait *pWait){
   int bTold = cqWaitAim(p);
   if( p->rc ) return 0;
   if( claimqWatchSleep(p->pConn->pWatch, 0, 1) & CQ_WOKE_TOLD ) bTold = 1;
-  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->db),
+  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->pConn),
                  bTold);
   if( pWait->eSeen==CQ_SEEN_COMMIT ) pWait->eSeen = CQ_SEEN_SAME;
   return bTold && cqWaitLook(p, pWait, 0);
@@ -204,7 +204,7 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
     claimqPaceSeen(pPace, pWait->eSeen, pWait->msNextAt);
     us = claimqPaceNap(pPace, claimqWatchListens(pWatch), &bDeaf);
     mWoke = claimqWatchSleep(pWatch, us, bDeaf);
-    mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->db));
+    mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->pConn));
     if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p, pWait);
     if( mDo & CQ_PACE_AIM ) cqWaitAim(p);
     pWait->eSeen = CQ_SEEN_SAME;
