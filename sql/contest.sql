@@ -100,6 +100,7 @@ WHERE scope=:scope GROUP BY scope
 -- name: CONTEST_CHECK like CHECK
 SELECT 'claimq_holder' AS table_name, holder_id AS row_key, problem
 FROM (SELECT holder_id, CASE
+    WHEN holder_id<=0 THEN 'bad holder_id'
     WHEN typeof(subject_kind)<>'integer' OR subject_kind NOT BETWEEN 0 AND 255
     THEN 'bad subject_kind'
     {{CHECK_TEXT subject_label}} {{CHECK_COUNT attempts}}

@@ -79,7 +79,10 @@ SELECT CAST(round((julianday('now')-2440587.5)*86400000) AS INTEGER);
 -- order of enqueue_seq.
 
 CREATE TABLE {{S}}.claimq_batch(
-  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(enqueue_seq>0),
+  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT
+                    "claimq: bad_argument: enqueue_seq must be positive"
+                  CHECK(enqueue_seq>0),
   batch_id        TEXT,                 -- filled by trigger
   session_id      TEXT NOT NULL,
   source_key      TEXT,                 -- unique in the session; NULL: none
@@ -285,7 +288,10 @@ SELECT DISTINCT session_id FROM claimq_batch;
 -- it has).
 
 CREATE TABLE {{S}}.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT
+                   CONSTRAINT
+                     "claimq: bad_argument: partition_id must be positive"
+                   CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
@@ -327,7 +333,9 @@ CREATE INDEX {{S}}.claimq_partition_by_done
   ON claimq_partition(partition_id) WHERE processed_seq>vacuumed_seq;
 
 CREATE TABLE {{S}}.claimq_message(
-  message_id    INTEGER PRIMARY KEY,
+  message_id    INTEGER PRIMARY KEY
+                CONSTRAINT "claimq: bad_argument: message_id must be positive"
+                CHECK(message_id>0),
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
@@ -1122,7 +1130,9 @@ END;
 -- ordered ranges.
 
 CREATE TABLE {{S}}.claimq_letter(
-  letter_id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  letter_id       INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT "claimq: bad_argument: letter_id must be positive"
+                  CHECK(letter_id>0),
   source          TEXT NOT NULL
                   CHECK(source='session' OR source='lane' OR source='outbox'),
   scope           TEXT NOT NULL,        -- session, lane, QUEUE/PARTITION
@@ -1186,7 +1196,10 @@ CREATE INDEX {{S}}.claimq_letter_done
 -- again either.
 
 CREATE TABLE {{S}}.claimq_holder(
-  holder_id         INTEGER PRIMARY KEY,
+  holder_id         INTEGER PRIMARY KEY
+                    CONSTRAINT
+                      "claimq: bad_argument: holder_id must be positive"
+                    CHECK(holder_id>0),
   subject_kind      INTEGER NOT NULL CHECK(subject_kind BETWEEN 0 AND 255),
   subject_label     TEXT NOT NULL,
   fencing_token     INTEGER NOT NULL,
