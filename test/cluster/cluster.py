@@ -15,7 +15,7 @@ from check import checks
 from load import Load, setup
 from rqlite import (CallError, Cluster, Loopback, Namespaces, Nodes, content,
                     differences, now_ms, same_version, until)
-from speed import percentile, table
+from speed import percentile, table, waits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "..", "..", "ext", "python", "http_worker.py")
@@ -514,6 +514,13 @@ def speed(t):
     for line in table(nodes.addresses(), 60 if QUICK else 150,
                       1 if QUICK else 3, [1, 4] if QUICK else [1, 4, 16]):
         print(line, flush=True)
+    leader = nodes.leader()
+    other = next(n for n in nodes if n is not leader)
+    for who, node in ("the leader", leader), ("another node", other):
+        times, answers = waits(nodes.addresses(), node, 10)
+        t.ok(f"claimq_wait() at {who} is told of new work", answers == {1})
+        t.say(f"median {times[5]:.1f} ms after the submit, at most"
+              f" {times[-1]:.1f} ms")
     equal(t, "after the measurements", nodes)
 
 
