@@ -169,12 +169,17 @@ CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
-  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq,
-    ifnull(new.enqueued_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq, new.enqueued_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_batch_fill_now INSTEAD OF INSERT
+ON claimq_batch_fill WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_batch_fill SELECT new.enqueue_seq, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
-ON claimq_batch_fill
+ON claimq_batch_fill WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give enqueued_at_ms')
   FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq
@@ -496,12 +501,12 @@ CREATE TABLE {{S}}.claimq_job(
   -- The states, and what goes with them: these columns only change together.
   -- (A trigger that saw to it would cost each claim and each complete more.)
   CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
-  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-    WHEN state='active' THEN terminal_at_ms IS NULL
-      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
-    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
-      AND (state='completed' OR state='failed' OR state='cancelled') END)
+  CHECK(terminal_at_ms IS NULL AND claim_id IS NULL
+        AND (state='ready' OR state='delayed')
+    OR terminal_at_ms IS NULL AND state='active'
+        AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+        AND (state='completed' OR state='failed' OR state='cancelled'))
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -618,11 +623,17 @@ CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id,
-    ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_job_fill_now INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_job_fill SELECT new.job_id, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
   FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
