@@ -196,7 +196,7 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
   instance_tag, created_at_ms, state, due, cap_id)
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
-  :reclaim, :partition_key, :flow_id, :namespace, :instance_tag, :now,
+  :reclaim, :partition_key, :flow_id, :namespace, :instance_tag, {{NOW}},
   iif(:available>:now, 'delayed', 'ready'),
   iif(:available>:now, :available, -1),
   iif(:capabilities='[]', 0, ifnull((
@@ -208,7 +208,7 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
 -- Without options: the defaults of claimq_job are those of claimq_submit().
 INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
-VALUES(:lane, :payload, :now, :now, -1)
+VALUES(:lane, :payload, {{NOW}}, :now, -1)
 
 -- name: LANE_BY_KEY
 SELECT job_id FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
@@ -254,11 +254,12 @@ WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
 -- A job that stands among the ready ones stays there.
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until WHERE {{LANE_HELD}} AND due<0
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until
+WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 
 -- name: LANE_COMPLETE
 UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_by='complete', state='completed', due=NULL, terminal_at_ms=:now,
+  settled_by='complete', state='completed', due=NULL, terminal_at_ms={{NOW}},
   result=:result
 WHERE {{LANE_HELD}}
 
