@@ -50,10 +50,12 @@ FROM {{S}}.claimq_holder WHERE holder_id=:head
 -- name: CONTEST_RENEW
 UPDATE {{S}}.claimq_holder SET expires_at_ms=:until
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: CONTEST_RELEASE
 DELETE FROM {{S}}.claimq_holder
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: CONTEST_KEEP_BACK
 -- Released, but nobody gets it before :until.

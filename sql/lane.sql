@@ -202,8 +202,7 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
   :reclaim, :partition_key, :group_key, :flow_id, :namespace, :instance_tag,
-  :on_failure,
-  :now,
+  :on_failure, {{NOW}},
   iif(:available>:now, 'delayed', 'ready'),
   iif(:available>:now, :available, -1),
   iif(:capabilities='[]', 0, ifnull((
@@ -215,7 +214,7 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
 -- Without options: the defaults of claimq_job are those of claimq_submit().
 INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
-VALUES(:lane, :payload, :now, :now, -1)
+VALUES(:lane, :payload, {{NOW}}, :now, -1)
 
 -- name: LANE_BY_KEY
 -- The job that has the key, or had it and keeps it (unique_for_ms): ended.

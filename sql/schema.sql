@@ -176,12 +176,17 @@ CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
-  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq,
-    ifnull(new.enqueued_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq, new.enqueued_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_batch_fill_now INSTEAD OF INSERT
+ON claimq_batch_fill WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_batch_fill SELECT new.enqueue_seq, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
-ON claimq_batch_fill
+ON claimq_batch_fill WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give enqueued_at_ms')
   FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq
@@ -517,18 +522,16 @@ CREATE TABLE {{S}}.claimq_job(
   result          ANY,
   payload         ANY,
   CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
-  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NULL
-    WHEN state='active' THEN terminal_at_ms IS NULL AND waits_for IS NULL
-      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
-    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NULL
-    WHEN state='blocked' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NOT NULL AND due IS NULL
-      AND (on_failure='cancel' OR on_failure='run') AND on_failure IS NOT NULL
-    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
-      AND waits_for IS NULL AND awaited IS NULL
-      AND (state='completed' OR state='failed' OR state='cancelled') END)
+  CHECK(terminal_at_ms IS NULL AND claim_id IS NULL AND waits_for IS NULL
+        AND (state='ready' OR state='delayed')
+    OR terminal_at_ms IS NULL AND waits_for IS NULL AND state='active'
+        AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    OR terminal_at_ms IS NULL AND claim_id IS NULL AND state='blocked'
+        AND waits_for IS NOT NULL AND due IS NULL AND on_failure IS NOT NULL
+        AND (on_failure='cancel' OR on_failure='run')
+    OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+        AND waits_for IS NULL AND awaited IS NULL
+        AND (state='completed' OR state='failed' OR state='cancelled'))
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -650,11 +653,17 @@ CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
   OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id,
-    ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_job_fill_now INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_job_fill SELECT new.job_id, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
   FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL

@@ -551,7 +551,9 @@ static CqAnswer *cqCursorClaim(
     assert( pOp->rc!=SQLITE_SCHEMA || pNew->pNext==0 );
     pOp->pConn->iNextRowid += pNew->rows.nRow;
   }
-  if( pOp->bWrote ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  if( sqlite3_last_insert_rowid(pOp->db)!=iLast ){
+    sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  }
   if( pOp->rc==SQLITE_OK ) return pNew;
   if( pNew ) claimqReplayForget(&pOp->pConn->claims, p->user.pReplay);
   return 0;
