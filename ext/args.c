@@ -150,7 +150,7 @@ static void cqReadDefault(CqOp *p, const CqArgDef *pDef, CqVal *pOut){
   pOut->i = pDef->iDefault;
   if( pDef->eType==CQ_T_WORD ){
     pOut->t = claimqStr(pDef->xWords()[pDef->iDefault]);
-  }else if( pDef->eType!=CQ_T_INT ){
+  }else if( pDef->zDefault ){
     pOut->t = claimqStr(pDef->zDefault);
   }
 }
@@ -277,8 +277,13 @@ CQ_PRIV void claimqReadOptions(
   int nVal, sqlite3_value **apVal, CqVal *aOut
 ){
   int i;
+  memset(aOut, 0, (size_t)nDef*sizeof(*aOut));
   for(i=0; i<nDef; i++){
-    claimqRead(p, &aDef[i], 0, &aOut[i]);
+    aOut[i].i = aDef[i].iDefault;
+    if( aDef[i].eType==CQ_T_WORD || aDef[i].zDefault ){
+      cqReadDefault(p, &aDef[i], &aOut[i]);
+    }
+    assert( (aDef[i].mFlag & CQ_A_REQUIRED)==0 );
   }
   for(i=0; i<nVal && p->rc==SQLITE_OK; i+=2){
     int iDef = cqFindOption(p, aDef, nDef, mVerb, apVal[i]);

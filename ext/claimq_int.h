@@ -111,7 +111,7 @@ CQ_PRIV int claimqOpVtab(CqOp*, sqlite3_vtab*);
 
 CQ_PRIV void *claimqMalloc(CqOp*, i64 nByte);             /* zeroed, or 0 */
 CQ_PRIV void *claimqRealloc(CqOp*, void*, i64 nByte);     /* p kept on fault */
-CQ_PRIV i64 claimqSystemClock(sqlite3*);  /* What the VFS says now */
+CQ_PRIV i64 claimqSystemClock(CqConn*);   /* What the VFS says now */
 CQ_PRIV i64 claimqClock(CqOp*);   /* op.iNow, read from the VFS at most once */
 CQ_PRIV i64 claimqNow(CqOp*);     /* ... if the database allows that */
 CQ_PRIV void claimqFailClock(CqOp*);      /* clock_required */
@@ -230,6 +230,7 @@ struct CqRows {
 };
 CQ_PRIV void claimqRowsInit(CqRows*, int nCol);
 CQ_PRIV void claimqRowsClear(CqRows*);                /* Half-built is fine */
+CQ_PRIV void claimqRowsReuse(CqRows*, int nCol);      /* Empty it, keep memory */
 CQ_PRIV CqCell *claimqRowsAdd(CqOp*, CqRows*);        /* nCol NULLs, or 0 */
 CQ_PRIV CqCell *claimqRow(const CqRows*, int iRow);
 CQ_PRIV void claimqCellInt(CqCell*, i64);
@@ -301,6 +302,7 @@ struct CqClaims {
   CqReplay *pReplay;              /* Executions that are under way */
   CqReplay first;                 /* One of them, mostly the only one */
   CqUser *pFresh;                 /* Cursors that were not yet filtered */
+  struct CqAnswer *pSpare;        /* Forgotten, and kept for the next; or 0 */
   i64 iOpen;                      /* Cursors opened so far */
   u8 bOpened;                     /* The last call was xOpen */
   int nTemp;                      /* Connections to tables of temp so far */
@@ -314,6 +316,10 @@ struct CqConn {
   u8 bLockFirst;                  /* The next claim is a restarted one */
   u8 bSettings;                   /* mSettings is what the database has */
   u8 mSettings;                   /* CQ_SET_*, as last read */
+  u8 bWritable;                   /* main is known not to be read-only */
+  sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
+  u8 nManyStmt;                   /* The connection has many statements: for
+                                  ** so many calls they are not looked at */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
@@ -323,6 +329,7 @@ struct CqConn {
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
 CQ_PRIV void claimqConnRef(CqConn*);
+CQ_PRIV void claimqConnDoubt(CqConn*);    /* Forget what is known of main */
 CQ_PRIV void claimqConnUnref(void*);                  /* Also a destructor */
 CQ_PRIV int claimqStmtRegister(CqConn*);              /* module claimq_stmt */
 
@@ -352,6 +359,7 @@ CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
 CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
 CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
 CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
+#define CQ_CLOCK_TYPE "claimq-clock"      /* :clock points to its statement */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
@@ -371,8 +379,11 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
+/* Not options: the first call of claimq_schedule() sets it. */
+#define CQ_SET_SCHEDULES   0x10
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
+CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);
@@ -395,6 +406,7 @@ struct CqRequest {
   CqText owner;
   u8 bReplay;                     /* It was made before: this is the answer */
   u8 bText;                       /* The answer is a text */
+  u8 bNull;                       /* It is NULL */
   char *zAnswer;
   int nAnswer;
   i64 iAnswer;
@@ -440,7 +452,7 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
-  u8 bNoKeep;                     /* By xLoad: there is none worth it */
+  u8 bNoKeep;                     /* By xLoad, xApply: none is worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
@@ -709,7 +721,10 @@ struct CqFuncDef {
   const char *zDoc;               /* One line, for claimq_help */
   u8 eKind;                       /* CQ_F_* */
   u8 nMin;                        /* So many arguments must be given */
-  u8 bRest;                       /* More values may follow: xFunc reads them */
+  u8 bRest;                       /* More values may follow: xFunc reads them;
+                                  ** aOpt[], if any, is for claimq_help */
+  u8 eLook;                       /* They are the options of claimqLookArgs():
+                                  ** 1 without now_ms, 2 with it */
   const CqArgDef *aArg;           /* Arguments by position */
   int nArg;
   const CqArgDef *aOpt;           /* Options: name, value pairs after them */
@@ -757,6 +772,7 @@ struct CqLook {
 };
 CQ_PRIV void claimqLookBegin(CqOp*, CqLook*, CqText name, const char *zMore);
 CQ_PRIV void claimqLookArgs(CqOp*, CqLook*, int bNow, int, sqlite3_value**);
+CQ_PRIV int claimqLookIsOption(const CqTableDef*, int i, int bNow);
 CQ_PRIV void claimqLookNamed(
   CqOp*, CqLook*, const CqArgDef *aDef, const CqVal *aVal, int nDef,
   sqlite3_value *pScope
@@ -820,6 +836,10 @@ CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc);
 CQ_PRIV int claimqOriginRead(
   CqOp*, CqText origin, const CqArgDef *aDef, int nDef, char *zBuf, CqVal *aOut
 );
+/* The inverse: *pOut is the text, which the caller frees; 0 on error. */
+CQ_PRIV char *claimqOriginWrite(
+  CqOp*, const CqArgDef *aDef, int nDef, const CqVal *aVal, CqText *pOut
+);
 
 /* vacuum.c */
 struct CqVacuum {
@@ -831,7 +851,7 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
-** Interface to schedule.c: claimq_cron_next().
+** Interface to schedule.c: claimq_cron_next().  The rest of it is in lane.h.
 */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 
@@ -869,7 +889,8 @@ CQ_PRIV CqAnswer *claimqReplayFind(
 CQ_PRIV CqAnswer *claimqReplayBegin(
   CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
 );
-CQ_PRIV void claimqReplayForget(CqReplay*);
+CQ_PRIV void claimqReplayForget(CqClaims*, CqReplay*);
+CQ_PRIV void claimqAnswerFree(CqClaims*);      /* The one that is kept */
 
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.

@@ -113,6 +113,30 @@ static void cqHelpVerb(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   }
 }
 
+/*
+** The options that decide what a claim would take, each once: what
+** claimq_wait() and claimq_next_at() take after the scope.
+*/
+static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
+  const CqDiscipline *pD, *pOther;
+  int i, j, k, m, bSeen;
+  for(i=0; (pD = claimqDiscipline(i))!=0; i++){
+    const CqTableDef *pTab = &pD->aTable[0];
+    for(j=0; pTab->xNextAt && j<pTab->nArg; j++){
+      if( !claimqLookIsOption(pTab, j, pDef->eLook==2) ) continue;
+      for(k=bSeen=0; k<i && !bSeen; k++){
+        pOther = claimqDiscipline(k);
+        for(m=0; m<pOther->aTable[0].nArg && !bSeen; m++){
+          bSeen = claimqLookIsOption(&pOther->aTable[0], m, pDef->eLook==2)
+               && strcmp(pOther->aTable[0].aArg[m].zName,
+                         pTab->aArg[j].zName)==0;
+        }
+      }
+      if( !bSeen ) cqHelpArg(p, pRows, pDef->zName, &pTab->aArg[j], 0);
+    }
+  }
+}
+
 static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   CqCell *a = cqHelpRow(p, pRows, pDef->zName, "function", pDef->zDoc);
   int i;
@@ -125,6 +149,7 @@ static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
     cqHelpArg(p, pRows, pDef->zName, &pDef->aOpt[i], 0);
   }
   if( claimqIsVerb(pDef) ) cqHelpVerb(p, pRows, pDef);
+  if( pDef->eLook ) cqHelpLook(p, pRows, pDef);
 }
 
 static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){

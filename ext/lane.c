@@ -13,7 +13,7 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in six files.  This one has its face, the arguments,
+** The discipline is in seven files.  This one has its face, the arguments,
 ** options and functions that a user sees, and what the others share.
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
@@ -21,6 +21,7 @@
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
+**     schedule.c      jobs that are put at certain times
 **     core_lane.c     the rules, without SQLite
 **
 ** How a job changes
@@ -80,7 +81,7 @@ static const CqArgDef cqSubmitArg[] = {
     .zDoc = "the queue that the job stands in" },
   { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
 };
-static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
+static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   [CQ_SUBMIT_PRIORITY] =
   { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
     .zDoc = "larger ones are claimed first" },
@@ -123,6 +124,39 @@ static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
   [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
+  [CQ_SCHEDULE_OFFSET] =
+  { CQ_ARG(INT, "offset_minutes"), .iMin = -CQ_CRON_OFFSET_MAX,
+    .iMax = CQ_CRON_OFFSET_MAX, .bDefault = 1,
+    .zDoc = "local time, in minutes east of UTC" },
+  [CQ_SCHEDULE_CATCH_UP] =
+  { CQ_ARG(WORD, "catch_up"), .xWords = claimqCatchUpWords,
+    .zDoc = "which of several times that have come get a job" },
+  [CQ_SCHEDULE_UNTIL] =
+  { CQ_ARG(INT, "until_at_ms"), .zDoc = "no job for a time after this" },
+  [CQ_SCHEDULE_ENABLED] =
+  { CQ_ARG(INT, "enabled"), .iMax = 1, .iDefault = 1,
+    .zDoc = "0: no jobs for now" },
+};
+
+static const CqArgDef cqScheduleArg[] = {
+  [CQ_SCHEDULE_NAME] =
+  { CQ_ARG(TEXT, "name"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the schedule; one of the same name is replaced" },
+  [CQ_SCHEDULE_SPEC] =
+  { CQ_ARG(TEXT, "spec"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "five cron fields, a word such as @daily, or 'every 90 s'" },
+  [CQ_SCHEDULE_LANE] =
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the queue that its jobs stand in" },
+  [CQ_SCHEDULE_PAYLOAD] =
+  { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
+};
+static const CqArgDef cqUnscheduleArg[] = {
+  { CQ_ARG(TEXT, "name"), .mFlag = CQ_A_REQUIRED, .zDoc = "the schedule" },
+};
+static const CqArgDef cqUnscheduleOpt[] = {
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqGrantArg[] = {
@@ -285,6 +319,16 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eKind = CQ_F_WRITE, .nMin = 1,
       .aArg = cqChangeArg, .nArg = CQ_ARRAYSIZE(cqChangeArg),
       .aOpt = cqChangeOpt, .nOpt = CQ_CHANGE_N, .xFunc = claimqLaneChange },
+    { .zName = "claimq_schedule", .zDoc = "put a job at certain times",
+      .eKind = CQ_F_WRITE, .nMin = 4,
+      .aArg = cqScheduleArg, .nArg = CQ_ARRAYSIZE(cqScheduleArg),
+      .aOpt = &cqSubmitOpt[CQ_SCHEDULE_FIRST],
+      .nOpt = CQ_SCHEDULE_END-CQ_SCHEDULE_FIRST, .xFunc = claimqSchedule },
+    { .zName = "claimq_unschedule", .zDoc = "end a schedule",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqUnscheduleArg, .nArg = CQ_ARRAYSIZE(cqUnscheduleArg),
+      .aOpt = cqUnscheduleOpt, .nOpt = CQ_ARRAYSIZE(cqUnscheduleOpt),
+      .xFunc = claimqUnschedule },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -300,7 +344,11 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
-  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
+  static const int aCheck[] = {
+    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
+    CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
+    CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
+  };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
     .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),

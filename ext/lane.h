@@ -25,14 +25,25 @@
 #define CQ_RECLAIM_JOB    0
 #define CQ_RECLAIM_MAX    4
 
-/* Options of claimq_submit(). */
+/* Options of claimq_submit(): all before CQ_SUBMIT_N; and of
+** claimq_schedule(): all from CQ_SUBMIT_PRIORITY on. */
 typedef enum CqSubmitOpt {
-  CQ_SUBMIT_PRIORITY, CQ_SUBMIT_CAPS, CQ_SUBMIT_KEY, CQ_SUBMIT_AT,
-  CQ_SUBMIT_DELAY, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF, CQ_SUBMIT_FACTOR,
-  CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS, CQ_SUBMIT_RECLAIM,
-  CQ_SUBMIT_PARTITION, CQ_SUBMIT_FLOW, CQ_SUBMIT_NAMESPACE, CQ_SUBMIT_TAG,
-  CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N
+  CQ_SUBMIT_KEY, CQ_SUBMIT_AT, CQ_SUBMIT_DELAY,
+  CQ_SUBMIT_PRIORITY, CQ_SUBMIT_CAPS, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF,
+  CQ_SUBMIT_FACTOR, CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS,
+  CQ_SUBMIT_RECLAIM, CQ_SUBMIT_PARTITION, CQ_SUBMIT_FLOW, CQ_SUBMIT_NAMESPACE,
+  CQ_SUBMIT_TAG, CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N,
+  CQ_SCHEDULE_OFFSET = CQ_SUBMIT_N, CQ_SCHEDULE_CATCH_UP, CQ_SCHEDULE_UNTIL,
+  CQ_SCHEDULE_ENABLED, CQ_SCHEDULE_END
 } CqSubmitOpt;
+#define CQ_SCHEDULE_FIRST CQ_SUBMIT_PRIORITY
+#define CQ_SCHEDULE_NJOB  (CQ_SUBMIT_NOW-CQ_SCHEDULE_FIRST) /* The job's own */
+
+/* Arguments of claimq_schedule(). */
+#define CQ_SCHEDULE_NAME    0
+#define CQ_SCHEDULE_SPEC    1
+#define CQ_SCHEDULE_LANE    2
+#define CQ_SCHEDULE_PAYLOAD 3
 
 /* Arguments and options of claimq_grant(). */
 #define CQ_GRANT_JOB   0
@@ -134,5 +145,21 @@ CQ_PRIV void claimqLaneGrant(CqOp*, CqCall*);
 CQ_PRIV void claimqReclaimNext(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
+
+/**************************************************************************
+** Interface to schedule.c: claimq_schedule() and claimq_unschedule(), and what
+** the claims of a lane do for them.
+*/
+CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
+CQ_PRIV const char *const *claimqCatchUpWords(void);
+CQ_PRIV void claimqSchedule(CqOp*, CqCall*);
+CQ_PRIV void claimqUnschedule(CqOp*, CqCall*);
+/* 1 if a schedule of the lane is due. */
+CQ_PRIV int claimqScheduleDue(CqOp*, CqText lane);
+/* Put the jobs that are due, as part of a task that needs CQ_NEED_UNDO. */
+CQ_PRIV void claimqSchedulePut(CqOp*, const CqTask*, CqText lane);
+/* When a schedule of the lane is due next; CQ_I64_MAX: never. */
+CQ_PRIV i64 claimqScheduleNext(CqOp*, CqText lane);
+CQ_PRIV void claimqScheduleWhy(CqOp*, CqText lane, CqWhy*);
 
 #endif /* CLAIMQ_LANE_H */

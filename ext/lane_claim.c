@@ -39,6 +39,8 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
+  u8 bScheduled;                  /* Jobs are to be put before any is taken */
+  u8 bPut;                        /* They are */
 };
 typedef char CqCheckLane[sizeof(CqLane)<=sizeof(CqOwn) ? 1 : -1];
 
@@ -318,7 +320,7 @@ CQ_PRIV CqCell *claimqLaneKept(
   CqOp *p, CqClaim *pC, CqText claimId, int iCol
 ){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
-  i64 iHead = -1, iFence;
+  i64 iHead = -1, iFence = -1;
   CqCell *a = 0;
   claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
   claimqBindCommonInt(p, &s, CQ_P_head, iHead);
@@ -329,8 +331,7 @@ CQ_PRIV CqCell *claimqLaneKept(
     for(i=0; i<CQ_LANE_NCOL; i++){
       claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
     }
-    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
-        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id, iFence,
         claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
     claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
                      CQ_COL_LANE_KEPT_previous_claim_id);
@@ -383,11 +384,18 @@ static void cqLaneIds(CqOp *p, CqClaim *pC){
 
 /*
 ** Choose, and build the rows.  Jobs that stay in their place must not be very
-** many (CQ_STAY_MOST), and those that are spent do not stay.
+** many (CQ_STAY_MOST), and those that are spent do not stay.  If a schedule is
+** due nothing is chosen yet: claimqLaneStamp() puts its job first.
 */
 CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   int nJob;
+  pL->bScheduled = !pL->bPut
+                && claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
+  if( pL->bScheduled ){
+    pC->task.eNeed = CQ_NEED_UNDO;
+    return;
+  }
   pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
   pL->bNew = 1;
   pL->iNow = claimqNow(p);
@@ -406,13 +414,16 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 
 /*
 ** When a claim could succeed: now, or when a job of a set that the worker
-** satisfies falls due or a lease ends.
+** satisfies falls due or a lease ends, or a schedule is due: to put its job is
+** work for any worker of the lane.
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  iAt = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  if( iAt<=claimqNow(p) ) return claimqNow(p);
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
     i64 iLater;
@@ -495,6 +506,7 @@ CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
     }
   }
   claimqStmtDone(p, &s);
+  claimqScheduleWhy(p, pC->aArg[CQ_LANE_LANE].t, pWhy);
 }
 
 /**************************************************************************
@@ -528,6 +540,19 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 }
 
 /*
+** Put the jobs of schedules that are due, then choose.  The worker gets one of
+** them if it comes first, and is one that the worker can run.
+*/
+static void cqLaneScheduled(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  claimqSchedulePut(p, &pC->task, pC->aArg[CQ_LANE_LANE].t);
+  if( p->rc ) return;
+  pL->bPut = 1;
+  claimqLaneNext(p, pC);
+  if( pC->task.eNeed==CQ_NEED_TIDY && !pC->task.bAlone ) claimqLaneTidy(p, pC);
+}
+
+/*
 ** Stamp the jobs.  New ones stay where they are in the index: that is why they
 ** have statements of their own.  (One new job stamped by the last of these
 ** makes a claim and its complete half as long again, by the second a quarter.)
@@ -535,7 +560,10 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
-  i64 n = pC->ids.n;
+  i64 n;
+  if( pL->bScheduled ) cqLaneScheduled(p, pC);
+  if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
+  n = pC->ids.n;
   if( n==0 ){
     assert( pL->bNew && pC->pRows->nRow==1 );
     n = 1;

@@ -97,12 +97,18 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
 ** saves 7 %.
 */
 CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
-  CqStmt s = claimqStmt(p, pPut->bPlain ? CQ_SQL_LANE_INSERT_PLAIN
-                                        : CQ_SQL_LANE_INSERT);
-  claimqBindText(p, &s, CQ_LANE_INSERT_lane, pPut->scope);
-  claimqBindValue(p, &s, CQ_LANE_INSERT_payload, pPut->pPayload);
+  CqStmt s;
+  if( pPut->bPlain ){
+    s = claimqStmt(p, CQ_SQL_LANE_INSERT_PLAIN);
+    claimqBindText(p, &s, CQ_LANE_INSERT_PLAIN_lane, pPut->scope);
+    claimqBindValue(p, &s, CQ_LANE_INSERT_PLAIN_payload, pPut->pPayload);
+  }else{
+    s = claimqStmt(p, CQ_SQL_LANE_INSERT);
+    claimqBindText(p, &s, CQ_LANE_INSERT_lane, pPut->scope);
+    claimqBindValue(p, &s, CQ_LANE_INSERT_payload, pPut->pPayload);
+    cqSubmitBind(p, pPut, &s);
+  }
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( !pPut->bPlain ) cqSubmitBind(p, pPut, &s);
   claimqExec(p, &s);
   if( p->rc==SQLITE_OK ) pPut->iKey = sqlite3_last_insert_rowid(p->db);
 }

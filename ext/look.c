@@ -72,7 +72,7 @@ static void cqLookRead(CqOp *p, CqLook *pLook, int i, sqlite3_value *pVal){
 /*
 ** 1 if argument i of the table is an option here.
 */
-static int cqLookIsOption(const CqTableDef *pDef, int i, int bNow){
+CQ_PRIV int claimqLookIsOption(const CqTableDef *pDef, int i, int bNow){
   return (pDef->aArg[i].mFlag & CQ_A_LOOK)!=0
       || (bNow && pDef->aArg[i].eRole==CQ_ROLE_NOW);
 }
@@ -85,7 +85,7 @@ static void cqLookBad(CqOp *p, const CqTableDef *pDef, int bNow, char *zWhat){
   char *zList = sqlite3_mprintf("");
   int i;
   for(i=0; i<pDef->nArg && zList; i++){
-    if( cqLookIsOption(pDef, i, bNow) ){
+    if( claimqLookIsOption(pDef, i, bNow) ){
       zList = sqlite3_mprintf("%z%s%s", zList, zList[0] ? ", " : "",
                               pDef->aArg[i].zName);
     }
@@ -106,7 +106,7 @@ static int cqLookOption(
   int i;
   if( sqlite3_value_type(pName)==SQLITE_TEXT ) name = claimqValueText(p, pName);
   for(i=0; i<pDef->nArg && name.z; i++){
-    if( cqLookIsOption(pDef, i, bNow)
+    if( claimqLookIsOption(pDef, i, bNow)
      && claimqTextEq(name, claimqStr(pDef->aArg[i].zName))
     ){
       return i;
@@ -168,7 +168,7 @@ CQ_PRIV void claimqLookNamed(
   for(j=0; j<nDef && p->rc==SQLITE_OK; j++){
     if( !aVal[j].bGiven ) continue;
     for(i=0; i<pDef->nArg; i++){
-      if( cqLookIsOption(pDef, i, 1)
+      if( claimqLookIsOption(pDef, i, 1)
        && strcmp(pDef->aArg[i].zName, aDef[j].zName)==0
       ){
         break;

@@ -139,11 +139,14 @@ CQ_PRIV void *claimqRealloc(CqOp *p, void *pOld, i64 nByte){
 ** connection has.  VFSes older than version 2 tell the time as a Julian day
 ** number.
 */
-CQ_PRIV i64 claimqSystemClock(sqlite3 *db){
-  sqlite3_vfs *pVfs = 0;
+CQ_PRIV i64 claimqSystemClock(CqConn *pConn){
+  sqlite3_vfs *pVfs = pConn->pVfs;
   sqlite3_int64 iJulian = 0;
-  sqlite3_file_control(db, CQ_SCHEMA, SQLITE_FCNTL_VFS_POINTER, &pVfs);
-  if( CQ_NEVER(pVfs==0) ) return 0;
+  if( pVfs==0 ){
+    sqlite3_file_control(pConn->db, CQ_SCHEMA, SQLITE_FCNTL_VFS_POINTER, &pVfs);
+    if( CQ_NEVER(pVfs==0) ) return 0;
+    pConn->pVfs = pVfs;
+  }
   if( pVfs->iVersion>=2 && pVfs->xCurrentTimeInt64 ){
     pVfs->xCurrentTimeInt64(pVfs, &iJulian);
   }else{
@@ -162,7 +165,7 @@ CQ_PRIV i64 claimqSystemClock(sqlite3 *db){
 */
 CQ_PRIV i64 claimqClock(CqOp *p){
   if( !p->bNow ){
-    p->iNow = claimqSystemClock(p->db);
+    p->iNow = claimqSystemClock(p->pConn);
     p->bNow = p->bClock = 1;
   }
   return p->iNow;

@@ -11,6 +11,7 @@
 #include "claimq_int.h"
 
 #define CQ_CHUNK_SZ 1000          /* Usual size; larger values get their own */
+#define CQ_KEEP_CELL 100          /* claimqRowsReuse() keeps no more cells */
 
 typedef struct CqChunk CqChunk;
 struct CqChunk {
@@ -24,14 +25,49 @@ CQ_PRIV void claimqRowsInit(CqRows *p, int nCol){
   p->nCol = nCol;
 }
 
-CQ_PRIV void claimqRowsClear(CqRows *p){
-  CqChunk *pChunk, *pNext;
-  for(pChunk=p->pChunk; pChunk; pChunk=pNext){
-    pNext = pChunk->pNext;
+/*
+** Free a chain of chunks.
+*/
+static void cqChunksFree(CqChunk *pChunk){
+  while( pChunk ){
+    CqChunk *pNext = pChunk->pNext;
     sqlite3_free(pChunk);
+    pChunk = pNext;
   }
+}
+
+CQ_PRIV void claimqRowsClear(CqRows *p){
+  cqChunksFree(p->pChunk);
   sqlite3_free(p->aCell);
   claimqRowsInit(p, p->nCol);
+}
+
+/*
+** Empty the rows, for others that have nCol columns, and keep what memory a
+** usual claim needs.
+*/
+CQ_PRIV void claimqRowsReuse(CqRows *p, int nCol){
+  CqChunk *pChunk = p->pChunk;
+  CqCell *aCell = p->aCell;
+  int nCell = p->nAlloc*p->nCol;
+  if( pChunk ){
+    cqChunksFree(pChunk->pNext);
+    pChunk->pNext = 0;
+    pChunk->nUsed = 0;
+    if( pChunk->nAlloc!=CQ_CHUNK_SZ ){
+      sqlite3_free(pChunk);
+      pChunk = 0;
+    }
+  }
+  if( nCell>CQ_KEEP_CELL ){
+    sqlite3_free(aCell);
+    aCell = 0;
+    nCell = 0;
+  }
+  claimqRowsInit(p, nCol);
+  p->pChunk = pChunk;
+  p->aCell = aCell;
+  p->nAlloc = nCell/nCol;
 }
 
 /*

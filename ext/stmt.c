@@ -43,6 +43,16 @@ CQ_PRIV void claimqConnRef(CqConn *p){
 }
 
 /*
+** A statement was prepared, or prepared again by SQLite: main may have other
+** settings than before, and even be another file (sqlite3_deserialize()).
+*/
+CQ_PRIV void claimqConnDoubt(CqConn *p){
+  p->bSettings = 0;
+  p->bWritable = 0;
+  p->pVfs = 0;
+}
+
+/*
 ** Finalize all idle statements.
 */
 static void cqCacheEmpty(CqConn *p){
@@ -63,6 +73,7 @@ CQ_PRIV void claimqConnUnref(void *pArg){
   if( --p->nRef==0 ){
     cqCacheEmpty(p);
     claimqWatchFree(p->pWatch);
+    claimqAnswerFree(&p->claims);
     sqlite3_free(p);
   }
 }
@@ -131,7 +142,7 @@ CQ_PRIV CqStmt claimqStmt(CqOp *p, int eStmt){
   }
   cqCacheOwn(p);
   if( !cqStmtBare(eStmt) ) claimqSchemaCheck(p);
-  if( eStmt!=CQ_SQL_META_SETTINGS ) pConn->bSettings = 0;
+  if( eStmt!=CQ_SQL_META_SETTINGS ) claimqConnDoubt(pConn);
   s.pStmt = cqPrepare(p, eStmt, SQLITE_PREPARE_PERSISTENT);
   return s;
 }
@@ -150,13 +161,13 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
   if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
    && pS->eStmt!=CQ_SQL_META_SETTINGS
   ){
-    pConn->bSettings = 0;
+    claimqConnDoubt(pConn);
   }
   rc = sqlite3_reset(pStmt);
   /* What it says now was reported when it was stepped. */
   if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);
   if( pConn->apStmt[pS->eStmt]==0 && pConn->bOwned ){
-    sqlite3_clear_bindings(pStmt);
+    if( claimqSql[pS->eStmt].nParam ) sqlite3_clear_bindings(pStmt);
     pConn->apStmt[pS->eStmt] = pStmt;
   }else{
     sqlite3_finalize(pStmt);
@@ -260,9 +271,13 @@ CQ_PRIV void claimqBindCommonText(CqOp *p, CqStmt *pS, int eCommon, CqText t){
 ** :now and :clock, those that the statement has.
 */
 CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
-  i64 iNow = claimqClock(p);
-  claimqBindCommonInt(p, pS, CQ_P_now, iNow);
-  claimqBindCommonInt(p, pS, CQ_P_clock, p->bClock);
+  int iClock = claimqSql[pS->eStmt].aCommon[CQ_P_clock];
+  claimqBindCommonInt(p, pS, CQ_P_now, claimqClock(p));
+  if( iClock && p->bClock ){
+    claimqBindPointer(p, pS, iClock, pS->pStmt, CQ_CLOCK_TYPE);
+  }else if( iClock ){
+    claimqBindNull(p, pS, iClock);
+  }
 }
 
 /*

@@ -48,6 +48,10 @@
 */
 #include "claimq_int.h"
 
+/* See cqTxnWriting(). */
+#define CQ_FEW_STMT  16           /* So many statements are looked at */
+#define CQ_MANY_WAIT 100          /* Savepoints before the next look */
+
 static int cqIsBusy(const CqOp *p){
   return (p->rc & 0xff)==SQLITE_BUSY;
 }
@@ -210,9 +214,18 @@ static void cqTxnLock(CqOp *p, const CqTask *pTask){
 /*
 ** With journal_mode=OFF SQLite undoes nothing, and leaves it to chance what
 ** becomes of the file.  One write is all that can be made there.
+**
+** A journal that is open, of either kind, says that the mode is not OFF.  Only
+** where none is must the mode be asked for: SQLite prepares a PRAGMA again each
+** time it is run, which takes half as long as a claim.
 */
 static void cqTxnJournal(CqOp *p){
-  CqStmt s = claimqStmt(p, CQ_SQL_TXN_JOURNAL);
+  sqlite3_file *pFile = 0;
+  CqStmt s;
+  if( p->rc ) return;
+  sqlite3_file_control(p->db, CQ_SCHEMA, SQLITE_FCNTL_JOURNAL_POINTER, &pFile);
+  if( pFile && pFile->pMethods ) return;
+  s = claimqStmt(p, CQ_SQL_TXN_JOURNAL);
   if( claimqStep(p, &s)
    && claimqTextEq(claimqColText(p, &s, CQ_COL_TXN_JOURNAL_journal_mode),
                    claimqStr("off"))
@@ -228,7 +241,7 @@ static void cqTxnJournal(CqOp *p){
 ** not stay if the others are undone.
 */
 static int cqTxnNeed(const CqTask *pTask){
-  if( !pTask->bKeep ) return pTask->eNeed;
+  if( !pTask->bKeep || pTask->bNoKeep ) return pTask->eNeed;
   return pTask->eNeed>CQ_NEED_UNDO ? pTask->eNeed : CQ_NEED_UNDO;
 }
 
@@ -238,11 +251,12 @@ static int cqTxnNeed(const CqTask *pTask){
 static void cqTxnWrite(CqOp *p, CqTask *pTask){
   int eNeed = cqTxnNeed(pTask);
   if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
+  if( p->bFilter ) claimqCheckWritable(p);
   if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
   if( p->rc ) return;
   p->bWrote = 1;
   if( pTask->eNeed ) pTask->xApply(p, pTask);
-  if( pTask->bKeep ){
+  if( pTask->bKeep && !pTask->bNoKeep ){
     pTask->xAnswer(p, pTask);
     claimqRequestKeep(p);
   }
@@ -280,7 +294,8 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
   pTask->eNeed = CQ_NEED_NOTHING;
   pTask->bKeep = 0;
-  pTask->bLocked = sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE;
+  assert( pTask->bInit || pTask->bLocked
+       == (sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE) );
   if( p->pReq && claimqRequestFind(p) ){
     if( pTask->xReplay ) pTask->xReplay(p, pTask);
   }else if( pTask->xLoad ){
@@ -289,7 +304,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = CQ_NEED_ONE;
   }
   pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
-              && (pTask->eNeed || !p->bFilter) && !pTask->bNoKeep;
+              && (pTask->eNeed || !p->bFilter);
   assert( !pTask->bKeep || pTask->xAnswer );
 }
 
@@ -308,12 +323,14 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
   if( cqTxnOpen(p, pTask) ){
     p->bOwnTxn = 1;
     if( bLock ) cqTxnLock(p, pTask);
+    pTask->bLocked = (u8)bLock;
     cqTxnLoad(p, pTask);
     cqTxnWrite(p, pTask);
     cqTxnClose(p, pTask, 1);
     p->bOwnTxn = 0;
   }else if( p->rc==SQLITE_OK ){
     if( !pTask->bInit ) cqTxnLock(p, pTask);
+    pTask->bLocked = !pTask->bInit;
     cqTxnInside(p, pTask);
   }
 }
@@ -328,6 +345,7 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
     cqTxnWhole(p, pTask, 1);
     return;
   }
+  pTask->bLocked = 0;
   cqTxnLoad(p, pTask);
   if( p->rc || cqTxnNeed(pTask)==CQ_NEED_NOTHING ) return;
   if( CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE) ){
@@ -359,14 +377,20 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 ** has nothing to load is its one write, wherever it stands.
 */
 CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
+  int eState;
   if( p->rc ) return;
   if( pTask->xLoad==0 && p->pReq==0 ){
     pTask->eNeed = CQ_NEED_ONE;
     cqTxnWrite(p, pTask);
-  }else if( sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE ){
+    return;
+  }
+  eState = sqlite3_txn_state(p->db, CQ_SCHEMA);
+  if( eState!=SQLITE_TXN_NONE ){
+    pTask->bLocked = eState==SQLITE_TXN_WRITE;
     cqTxnInside(p, pTask);
   }else if( !sqlite3_get_autocommit(p->db) ){
     cqTxnLock(p, pTask);
+    pTask->bLocked = 1;
     cqTxnInside(p, pTask);
   }else if( p->bFilter ){
     cqTxnFilter(p, pTask);
@@ -395,14 +419,18 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** Before anything is written.
+** Before anything is written.  A database that was open for writing stays so;
+** triggers can be switched off at any time.
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
   int bTrigger = 1;
   if( p->rc ) return;
-  if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
-    claimqFail(p, CQ_READ_ONLY,
-        "the database is open read-only: claims and verbs need to write");
+  if( !p->pConn->bWritable ){
+    if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
+      claimqFail(p, CQ_READ_ONLY,
+          "the database is open read-only: claims and verbs need to write");
+    }
+    p->pConn->bWritable = p->rc==SQLITE_OK;
   }
   sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &bTrigger);
   if( !bTrigger ){
@@ -413,21 +441,50 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 }
 
 /*
-** zWhat is a function that writes.  Inside the user's transaction it must not
-** stand in a writing statement: if that fails later, SQLite undoes what it
-** wrote itself, and keeps what the function wrote.  SQLite refuses a savepoint
-** there, and so this finds out.
+** Is a writing statement of this connection under way?  1 if so; 0 if not, or
+** if op has an error or gets one here.
+**
+** SQLite counts them and tells nobody, but refuses a savepoint while there are
+** any.  What it counts are the statements that sqlite3_stmt_busy() and not
+** sqlite3_stmt_readonly() is true of, whether they call us or are half read.
+** To look at each takes less than a savepoint if they are few, which is so of
+** most connections; one that has many is looked through again now and then.
 */
-CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
-  if( p->rc || sqlite3_get_autocommit(p->db) ) return;
+static int cqTxnWriting(CqOp *p){
+  CqConn *pConn = p->pConn;
+  sqlite3_stmt *pStmt = 0;
+  int i;
+  if( p->rc ) return 0;
+  if( pConn->nManyStmt>0 ){
+    pConn->nManyStmt--;
+  }else{
+    for(i=0; i<CQ_FEW_STMT; i++){
+      pStmt = sqlite3_next_stmt(p->db, pStmt);
+      if( pStmt==0 ) return 0;
+      if( sqlite3_stmt_busy(pStmt) && !sqlite3_stmt_readonly(pStmt) ) return 1;
+    }
+    pConn->nManyStmt = CQ_MANY_WAIT;
+  }
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
     claimqOpReset(p);
+    return 1;
+  }
+  cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
+  return 0;
+}
+
+/*
+** zWhat is a function that writes.  Inside the user's transaction it must not
+** stand in a writing statement: if that fails later, SQLite undoes what it
+** wrote itself, and keeps what the function wrote.  Raises nested_write there.
+*/
+CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
+  if( p->rc || sqlite3_get_autocommit(p->db) ) return;
+  if( cqTxnWriting(p) ){
     claimqFail(p, CQ_NESTED_WRITE, "%s was called inside a writing statement "
         "and a transaction, where SQLite might not undo it: call it in a "
         "statement of its own (or fetch all rows of the statement that is not "
         "finished, or reset it)", zWhat);
-  }else{
-    cqTxnStmt(p, CQ_SQL_TXN_RELEASE);
   }
 }

@@ -112,12 +112,17 @@ static void cqVerbOptions(
   CqArgDef aDef[CQ_MAX_OPT];
   if( p->rc ) return;
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
-  memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
-  if( pD->nOpt ){
-    memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
+  if( nVal==0 ){                  /* All have their defaults */
+    claimqReadOptions(p, cqVerbOpt, CQ_VO_N, 0, 0, 0, aOpt);
+    claimqReadOptions(p, pD->aOpt, pD->nOpt, 0, 0, 0, &aOpt[CQ_VO_N]);
+  }else{
+    memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
+    if( pD->nOpt ){
+      memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
+    }
+    claimqReadOptions(p, aDef, CQ_VO_N+pD->nOpt, 1<<pV->eVerb, nVal, apVal,
+                      aOpt);
   }
-  claimqReadOptions(p, aDef, CQ_VO_N+pD->nOpt, 1<<pV->eVerb, nVal, apVal,
-                    aOpt);
   pV->iDelay = aOpt[CQ_VO_DELAY].bGiven ? aOpt[CQ_VO_DELAY].i : -1;
   pV->aOpt = &aOpt[CQ_VO_N];
 }
@@ -427,14 +432,19 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
 #define CQ_CO_TEXT 1              /* mVerb of options, by type of the key */
 #define CQ_CO_INT  2
 
+static const CqArgDef cqCancelOpt[] = {
+  { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
+    .mVerb = CQ_CO_TEXT|CQ_CO_INT,
+    .zDoc = "the time of the call; the clock if not given" },
+  { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1,
+    .zDoc = "1: cancel a job although a live claim holds it" },
+  { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+    .mVerb = CQ_CO_TEXT|CQ_CO_INT,
+    .zDoc = "makes the call safe to repeat" },
+};
+#define CQ_CO_FORCE 1
+
 static void cqCancelFunc(CqOp *p, CqCall *pCall){
-  static const CqArgDef aDef[] = {
-    { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
-      .mVerb = CQ_CO_TEXT|CQ_CO_INT },
-    { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1 },
-    { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
-      .mVerb = CQ_CO_TEXT|CQ_CO_INT },
-  };
   static const CqArgDef batch = {
     CQ_ARG(TEXT, "batch_id"), .mFlag = CQ_A_REQUIRED
   };
@@ -445,15 +455,16 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   int bInt = cqKeyIsInt(p, pKey);
   const CqDiscipline *pD;
   const char *zResult = "missing";
-  CqVal key, aOpt[CQ_ARRAYSIZE(aDef)];
+  CqVal key, aOpt[CQ_ARRAYSIZE(cqCancelOpt)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
-  claimqReadOptions(p, aDef, CQ_ARRAYSIZE(aDef), bInt ? CQ_CO_INT : CQ_CO_TEXT,
+  claimqReadOptions(p, cqCancelOpt, CQ_ARRAYSIZE(cqCancelOpt),
+                    bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);
   claimqRequestCall(p, pCall);
   for(i=0; p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     if( pD->xCancel && pD->eCancel==(bInt ? CQ_T_INT : CQ_T_TEXT) ){
-      zResult = pD->xCancel(p, &key, (int)aOpt[1].i);
+      zResult = pD->xCancel(p, &key, (int)aOpt[CQ_CO_FORCE].i);
     }
   }
   if( p->rc==SQLITE_OK ){
@@ -497,6 +508,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
       .aOpt = revokeOpt, .nOpt = 2, .xFunc = cqRevokeFunc },
     { .zName = "claimq_cancel", .zDoc = "take work out of its queue",
       .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = cancelArg, .nArg = 1,
+      .aOpt = cqCancelOpt, .nOpt = CQ_ARRAYSIZE(cqCancelOpt),
       .xFunc = cqCancelFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);

@@ -94,7 +94,7 @@ static int cqWaitProbe(CqOp *p, CqWait *pWait){
 static int cqWaitAsk(CqOp *p, CqWait *pWait){
   i64 msNextAt;
   if( p->rc ) return 0;
-  p->iNow = claimqSystemClock(p->db);
+  p->iNow = claimqSystemClock(p->pConn);
   p->bNow = 1;
   msNextAt = pWait->xLook(p, pWait);
   if( cqWaitLocked(p, pWait) ){
@@ -184,7 +184,7 @@ static int cqWaitBegin(CqOp *p, CqWait *pWait){
   int bTold = cqWaitAim(p);
   if( p->rc ) return 0;
   if( claimqWatchSleep(p->pConn->pWatch, 0, 1) & CQ_WOKE_TOLD ) bTold = 1;
-  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->db),
+  claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->pConn),
                  bTold);
   if( pWait->eSeen==CQ_SEEN_COMMIT ) pWait->eSeen = CQ_SEEN_SAME;
   return bTold && cqWaitLook(p, pWait, 0);
@@ -204,7 +204,7 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
     claimqPaceSeen(pPace, pWait->eSeen, pWait->msNextAt);
     us = claimqPaceNap(pPace, claimqWatchListens(pWatch), &bDeaf);
     mWoke = claimqWatchSleep(pWatch, us, bDeaf);
-    mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->db));
+    mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->pConn));
     if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p, pWait);
     if( mDo & CQ_PACE_AIM ) cqWaitAim(p);
     pWait->eSeen = CQ_SEEN_SAME;
@@ -359,11 +359,11 @@ static void cqNextAtFunc(CqOp *p, CqCall *pCall){
 CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_wait", .zDoc = "sleep until there is something to claim",
-      .eKind = CQ_F_WAIT, .nMin = 1, .bRest = 1, .aArg = cqWaitArg,
+      .eKind = CQ_F_WAIT, .nMin = 1, .bRest = 1, .eLook = 1, .aArg = cqWaitArg,
       .nArg = CQ_ARRAYSIZE(cqWaitArg), .xFunc = cqWaitFunc },
     { .zName = "claimq_next_at", .zDoc = "when a claim could succeed",
-      .eKind = CQ_F_READ, .nMin = 2, .bRest = 1, .aArg = cqNextAtArg,
-      .nArg = CQ_ARRAYSIZE(cqNextAtArg), .xFunc = cqNextAtFunc },
+      .eKind = CQ_F_READ, .nMin = 2, .bRest = 1, .eLook = 2,
+      .aArg = cqNextAtArg, .nArg = CQ_ARRAYSIZE(cqNextAtArg), .xFunc = cqNextAtFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

@@ -26,11 +26,16 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable.  Of any other C
--- is asked: see claimqLaneJudge().
-(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
+-- is asked: see claimqLaneJudge().  It must be asked job by job, in the order of
+-- the index, and not of those behind the last that was wanted.  But SQLite
+-- before 3.47 sorts rows that come sorted, all of them first, if its statistics
+-- promise less than one row, but not much less.  (The number of rows is kept as
+-- a logarithm there, and that of this one is used as a flag.)  So no rows at all
+-- are promised here.
+likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
   OR claimq_judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
-    max_reclaims))
+    max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
 -- The columns of the claim table.
@@ -89,7 +94,7 @@ SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
 -- name: LANE_KEPT
 -- A job as the claim that holds it got it.
 SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
-  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+  claimed_at_ms, expires_at_ms, attempts, previous_claim_id
 FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
@@ -204,7 +209,7 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
     WHERE lane_id=:lane AND partition_key=:partition_key
       AND required=:capabilities), 0)))
 
--- name: LANE_INSERT_PLAIN like LANE_INSERT
+-- name: LANE_INSERT_PLAIN
 -- Without options: the defaults of claimq_job are those of claimq_submit().
 INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
@@ -254,11 +259,12 @@ WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
 -- A job that stands among the ready ones stays there.
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until WHERE {{LANE_HELD}} AND due<0
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until
+WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 
 -- name: LANE_COMPLETE
 UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_by='complete', state='completed', due=NULL, terminal_at_ms=:now,
+  settled_by='complete', state='completed', due=NULL, terminal_at_ms={{NOW}},
   result=:result
 WHERE {{LANE_HELD}}
 
@@ -448,13 +454,15 @@ FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
 
 -- name: LANE_STATS like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
-  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}}
+  UNION ALL {{SCHEDULE_STATS}})
 GROUP BY scope ORDER BY scope
 
 -- name: LANE_STATS_OF like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{LANE_STATS_ROWS}} WHERE lane_id=:scope
-  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope
+  UNION ALL {{SCHEDULE_STATS}} AND lane_id=:scope)
 GROUP BY scope
 
 --------------------------------------------------------------------------
@@ -506,9 +514,71 @@ WHERE problem IS NOT NULL
 
 -- name: LANE_CHECK_PAST like CHECK
 SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
-  'its job is not there' AS problem
-FROM {{S}}.claimq_past AS a
-WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)
+  problem
+FROM (SELECT job_id, attempt_index, CASE
+    {{CHECK_INT job_id}} {{CHECK_INT attempt_index}} {{CHECK_TEXT owner_id}}
+    {{CHECK_TEXT incarnation_id}} {{CHECK_COUNT fencing_token}}
+    {{CHECK_INT started_at_ms}} {{CHECK_INT_NULL ended_at_ms}}
+    {{CHECK_TEXT_NULL error}} {{CHECK_TEXT_NULL error_class}}
+    {{CHECK_INT_NULL expires_at_ms}}
+    WHEN outcome NOT IN ('success','retry','failed','released',
+      'interrupted_reclaimed','cancelled','revoked') THEN 'bad outcome'
+    WHEN NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j
+                     WHERE j.job_id=a.job_id) THEN 'its job is not there'
+    WHEN NOT claimq_sound(owner_id, incarnation_id, outcome, error, error_class)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_past AS a)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_SETS like CHECK
+SELECT 'claimq_capset' AS table_name, cap_id AS row_key, problem
+FROM (SELECT cap_id, CASE
+    WHEN cap_id<=0 THEN 'bad cap_id'
+    {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_TEXT required}}
+    WHEN NOT claimq_sound(lane_id, required) {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_capset)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_EVENTS like CHECK
+-- A job that is still there has ended as its event says.
+SELECT 'claimq_event' AS table_name, event_id AS row_key, problem
+FROM (SELECT event_id, CASE
+    WHEN event_id<=0 THEN 'bad event_id'
+    {{CHECK_INT job_id}} {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}}
+    {{CHECK_TEXT_NULL flow_id}} {{CHECK_TEXT_NULL error_class}}
+    {{CHECK_TEXT_NULL namespace}} {{CHECK_TEXT_NULL instance_tag}}
+    {{CHECK_INT occurred_at_ms}}
+    WHEN ifnull(outcome,'') NOT IN ('success','failed','cancelled')
+    THEN 'bad outcome'
+    WHEN EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j
+      WHERE j.job_id=e.job_id
+        AND state<>iif(outcome='success', 'completed', outcome))
+    THEN 'its job has not ended so'
+    WHEN NOT claimq_sound(lane_id, flow_id, error_class, namespace,
+                          instance_tag)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_event AS e)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_ONE_EVENT like CHECK
+SELECT 'claimq_event' AS table_name, max(event_id) AS row_key,
+  'another event of the job' AS problem
+FROM {{S}}.claimq_event GROUP BY job_id HAVING count(*)>1
+
+-- name: LANE_CHECK_GRANTS like CHECK
+SELECT 'claimq_grant' AS table_name, grant_id AS row_key, problem
+FROM (SELECT grant_id, CASE
+    WHEN grant_id<=0 THEN 'bad grant_id'
+    {{CHECK_INT job_id}} {{CHECK_TEXT owner_id}} {{CHECK_TEXT incarnation_id}}
+    {{CHECK_TEXT lane_id}} {{CHECK_INT issued_at_ms}} {{CHECK_INT expires_at_ms}}
+    {{CHECK_TEXT_NULL capability_hash}} {{CHECK_TEXT_NULL worker_capabilities}}
+    {{CHECK_TEXT_NULL route_snapshot_json}} {{CHECK_TEXT_NULL admission_summary}}
+    WHEN expires_at_ms<issued_at_ms THEN 'it ends before it was issued'
+    WHEN NOT claimq_sound(owner_id, incarnation_id, lane_id, capability_hash,
+        worker_capabilities, route_snapshot_json, admission_summary)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_grant)
+WHERE problem IS NOT NULL
 
 --------------------------------------------------------------------------
 -- claimq_why: the jobs of a lane that have not ended.

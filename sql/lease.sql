@@ -8,8 +8,9 @@
 --   :token        the lease token
 --   :owner, :incarnation, :expires    of the lease that is given
 --   :now          the time of the call
---   :clock        1 if that was read from the clock, and nobody has asked yet
---                 whether the database allows that
+--   :clock        the statement itself, if that was read from the clock and
+--                 nobody has asked yet whether the database allows that;
+--                 else NULL
 --   :until        of a verb: the new expiry, or the time at which the work is
 --                 due again; NULL: as it was
 --   :reason       of a verb: why it failed
@@ -42,5 +43,4 @@ error_class, attempts, origin
 -- fragment: NOW
 -- The time of the call, in a statement that writes without having read anything
 -- before: it must see for itself whether the clock may be used.
-iif(:clock, claimq_clock(:now, (SELECT value FROM {{S}}.claimq_meta
-                                WHERE name='settings')), :now)
+claimq_clock(:now, :clock)

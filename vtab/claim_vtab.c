@@ -548,7 +548,7 @@ static CqAnswer *cqCursorClaim(
   }
   if( pOp->bWrote ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
   if( pOp->rc==SQLITE_OK ) return pNew;
-  if( pNew ) claimqReplayForget(p->user.pReplay);
+  if( pNew ) claimqReplayForget(&pOp->pConn->claims, p->user.pReplay);
   return 0;
 }
 
@@ -591,10 +591,7 @@ static int cqVtabFilter(
   (void)idxNum;
   claimqOpInit(&op, pTab->pConn);
   op.bFilter = 1;
-  if( pTab->pDef->bWrites ){
-    op.bWrite = 1;
-    claimqCheckWritable(&op);
-  }
+  op.bWrite = pTab->pDef->bWrites;
   p->iRow = 0;
   p->pNow = 0;
   claimqUserEnter(&op, &p->user, claimqPlanPrep(idxStr, nVal));

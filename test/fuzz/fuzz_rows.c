@@ -97,7 +97,34 @@ static const char *const fzCall[] = {
   "INSERT INTO claimq_job(lane_id, payload, required_capabilities)"
   " VALUES('l', 1, '[\"e\"]')",
   "INSERT INTO claimq_message(queue_name, payload) VALUES('q', 1)",
-  "SELECT * FROM claimq_stmt"
+  "SELECT * FROM claimq_stmt",
+  "SELECT * FROM claimq(NULL,'w',10,9,'','idle','any',1000000,1)",
+  "SELECT * FROM claimq('s','w',10,9,'','idle','any',1000000,1,'r-1')",
+  "SELECT * FROM claimq_lane('l','w',10,9,'','[]',0,1000000,'r-2')",
+  "SELECT * FROM claimq_outbox('q','w',10,9,'',NULL,1000000,'r-3')",
+  "SELECT * FROM claimq_contest(9,'l','w',10,'',1000000,'r-4')",
+  "SELECT * FROM claimq_dead_letter(NULL,NULL,'w',10,9,'',1000000,'r-5')",
+  "SELECT claimq_submit('l', 1, 'request', 'r-6')",
+  "SELECT claimq_complete(?1, ?2, 'request', 'r-7')",
+  "SELECT claimq_change(?3, 'lane', 'm', 'capabilities', '[\"d\"]')",
+  "SELECT claimq_change(?3, 'priority', ?3, 'partition_key', 1)",
+  "SELECT claimq_revoke(?1)",
+  "SELECT claimq_retry(?1, ?2, 'no', 'progress', ?3, 'error_class', 'x')",
+  "SELECT claimq_next_at('session', 's', 'now_ms', ?3)",
+  "SELECT claimq_next_at('session', NULL, 'now_ms', 1000000)",
+  "SELECT claimq_next_at('lane', 'l', 'now_ms', ?3)",
+  "SELECT claimq_next_at('outbox', 'q', 'now_ms', 1000000)",
+  "SELECT claimq_next_at('contest', 'live', 'kind', 1, 'now_ms', 1000000)",
+  "SELECT claimq_next_at('dead_letter', NULL, 'now_ms', 1000000)",
+  "SELECT * FROM claimq_stats",
+  "SELECT * FROM claimq_stats WHERE now_ms=?3",
+  "SELECT * FROM claimq_check",
+  "SELECT * FROM claimq_why WHERE discipline='session' AND scope='s'",
+  "SELECT * FROM claimq_why WHERE discipline='lane' AND scope='l'",
+  "SELECT * FROM claimq_why WHERE discipline='outbox' AND scope='q'",
+  "SELECT claimq_init('any_session', 1, 'serial', 1)",
+  "SELECT claimq_init('any_session', 0, 'serial', 0)",
+  "SELECT claimq_restored()"
 };
 #define FZ_NCALL ((int)(sizeof(fzCall)/sizeof(fzCall[0])))
 
