@@ -7,10 +7,10 @@ throughput: four processes claim jobs of one lane and complete them, each
 completion submits the next, so that the lane stays as long as it is.  A board
 with an open page (the stream of changes, and the overview asked for after each,
 as the page does it) runs for 25 seconds, and does not run for 25 seconds, in
-turns, of which the last 15 count, so that the two share the machine's moods.  Prints the ratio of what was
-completed with and without, of the whole and of the middle pair; the processor
-time that workers need for a job, which other load changes less; and how much of
-a processor the board took.
+turns, of which the last 15 count, so that the two share the machine's moods.
+Prints the ratio of what was completed with and without, of the whole and of the
+middle pair; the processor time that workers need for a job, which other load
+changes less; and how much of a processor the board took.
 
 open: how long it takes from the start of `claimq board` on a file of so many
 jobs to the first line, and from the request of the page to the answer with the

@@ -227,7 +227,7 @@ class Board(http.server.ThreadingHTTPServer):
                 "held": held[:PAGE], "all_held": len(held),
                 "series": series(picture, discipline, scope),
                 "limits": look.limits(scope) if discipline == "lane" else [],
-                "schedules": look.schedules(scope)["rows"]
+                "schedules": look.schedules_of(scope)
                 if discipline == "lane" else [],
                 "blocked": discipline == "lane" and bool(
                     look.columns("claimq_after"))}

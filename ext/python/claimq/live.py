@@ -11,8 +11,8 @@ or a lease ends, which no commit tells.  The counter then looks at everything,
 and rests: thirty times as long as the looking took (a hundred times in a
 database without WAL, where a reader keeps writers waiting), so that nobody
 notices it.  A file that is counted in 5 ms is counted several times a second,
-one of millions of rows that takes 2 s once a minute; the picture says how old it
-is.  Nothing else is ever done behind the back of a request.
+one of millions of rows that takes 2 s once a minute; the picture says how old
+it is.  Nothing else is ever done behind the back of a request.
 
 The plots of lanes are made of what the database remembers: which jobs were
 submitted and which ended, when.  Each of these rows is read once.

@@ -571,17 +571,24 @@ class Look:
                 " WHERE opens_at_ms>? LIMIT 20", lane, SEARCH, now)
         return rows
 
-    def schedules(self, lane=None, after=None, limit=PAGE):
+    def schedules(self, after=None, limit=PAGE):
+        """By name."""
         if not self.columns("claimq_schedule"):
             return {"rows": [], "after": None}
-        where = "" if lane is None else " AND lane_id=?"
         rows = self.rows(
-            "SELECT %s FROM claimq_schedule WHERE name>? %s"
-            " ORDER BY name LIMIT ?" % (
-                self._short("claimq_schedule"), where),
-            json.loads(after) if after else "",
-            *([] if lane is None else [lane]), limit + 1)
+            "SELECT %s FROM claimq_schedule WHERE name>? ORDER BY name LIMIT ?"
+            % self._short("claimq_schedule"),
+            json.loads(after) if after else "", limit + 1)
         return _cut(rows, limit, "name")
+
+    def schedules_of(self, lane, limit=PAGE):
+        """Those of a lane that will come, the next first."""
+        if not self.columns("claimq_schedule"):
+            return []
+        return self.rows(
+            "SELECT %s FROM claimq_schedule INDEXED BY claimq_schedule_by_lane"
+            " WHERE lane_id=? AND next_at_ms IS NOT NULL ORDER BY next_at_ms"
+            " LIMIT ?" % self._short("claimq_schedule"), lane, limit)
 
     def _short(self, table, size=PREVIEW, without=()):
         """All columns of a table, those of any type cut to so many characters
