@@ -4,13 +4,13 @@
     python3 bench_board.py open [ROWS]
 
 throughput: four processes claim jobs of one lane and complete them, each
-completion submits the next, so that the lane stays as long as it is.  A board
-with an open page (the stream of changes, and the overview asked for after each,
-as the page does it) runs for 25 seconds, and does not run for 25 seconds, in
-turns, of which the last 15 count, so that the two share the machine's moods.
-Prints the ratio of what was completed with and without, of the whole and of the
-middle pair; the processor time that workers need for a job, which other load
-changes less; and how much of a processor the board took.
+completion submits the next, so that the lane stays as long as it is; what has
+ended is removed after ten seconds.  A board with an open page (the stream of
+changes, and the overview asked for after each, as the page does it) runs and is
+stopped (SIGSTOP), in turns of three seconds, so that the two share the machine's
+moods.  Prints the ratio of what was completed with and without, of the whole and
+of the middle pair; the processor time that workers need for a job, which other
+load changes less; and how much of a processor the board took.
 
 open: how long it takes from the start of `claimq board` on a file of so many
 jobs to the first line, and from the request of the page to the answer with the
@@ -20,6 +20,7 @@ import contextlib
 import http.client
 import os
 import re
+import signal
 import socket
 import statistics
 import subprocess
@@ -100,24 +101,25 @@ def throughput(rounds, waiting):
     workers = [subprocess.Popen([sys.executable, "-c", WORKER, PATH, "w%d" % n],
                                 stdin=subprocess.PIPE) for n in range(4)]
     rates, cost, share = {True: [], False: []}, {True: [], False: []}, []
+    board, port, path = start()
+    threading.Thread(target=watch, args=[port, path], daemon=True).start()
+    time.sleep(15)
     for n in range(rounds):
         for on in (True, False) if n % 2 else (False, True):
-            board = None
-            if on:
-                board, port, path = start()
-                threading.Thread(target=watch, args=[port, path],
-                                 daemon=True).start()
-            time.sleep(10)
+            board.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
+            db.execute("SELECT claimq_vacuum('older_than_ms', 10000)"
+                       ).fetchall()
+            time.sleep(0.5)
             first, begun = done(db), time.monotonic()
-            used, own = used_by(*workers), used_by(board) if on else 0
-            time.sleep(15)
+            used, own = used_by(*workers), used_by(board)
+            time.sleep(3)
             took, jobs = time.monotonic() - begun, done(db) - first
             rates[on].append(jobs / took)
             cost[on].append((used_by(*workers) - used) / jobs * 1e6)
             if on:
                 share.append((used_by(board) - own) / took)
-                board.kill()
-                board.wait()
+    board.kill()
+    board.wait()
     for worker in workers:
         worker.kill()
         worker.wait()
@@ -169,6 +171,6 @@ def opening(rows):
 
 
 if sys.argv[1] == "throughput":
-    throughput(*map(int, sys.argv[2:] + ["4", "10000"][len(sys.argv) - 2:]))
+    throughput(*map(int, sys.argv[2:] + ["20", "10000"][len(sys.argv) - 2:]))
 else:
     opening(int((sys.argv + ["1000000"])[2]))

@@ -181,7 +181,7 @@ class Live:
         for what in ("submitted", "ended"):
             if what not in self._last:
                 self._last[what] = look.before(what, starts[0])
-            for _ in range(50):           # a million rows; the rest next time
+            for _ in range(5):            # 100,000 rows; the rest next time
                 rows, last = look.tally(what, self._last[what], BUCKET)
                 if last is None:
                     break
