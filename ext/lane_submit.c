@@ -95,6 +95,7 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
     [CQ_SUBMIT_RECLAIMS]    = CQ_LANE_INSERT_max_reclaims,
     [CQ_SUBMIT_RECLAIM]     = CQ_LANE_INSERT_reclaim,
     [CQ_SUBMIT_PARTITION]   = CQ_LANE_INSERT_partition_key,
+    [CQ_SUBMIT_GROUP]       = CQ_LANE_INSERT_group_key,
     [CQ_SUBMIT_FLOW]        = CQ_LANE_INSERT_flow_id,
     [CQ_SUBMIT_NAMESPACE]   = CQ_LANE_INSERT_namespace,
     [CQ_SUBMIT_TAG]         = CQ_LANE_INSERT_instance_tag,

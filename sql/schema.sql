@@ -48,7 +48,7 @@ CREATE TABLE {{S}}.claimq_meta(
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('schema_version', 1);
 
 -- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit',
--- 8 vacuum.  And 16: it has, or had, schedules.
+-- 8 vacuum.  And 16: it has, or had, schedules; 64: it has, or had, limits.
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 
 -- The fencing token that the last winner of any contest got.
@@ -474,6 +474,7 @@ CREATE TABLE {{S}}.claimq_job(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   previous_claim_id TEXT,               -- the expired claim it displaced
+  slot            INTEGER,              -- see "Limits" below; by trigger
   -- Its place in the index; by trigger.  NULL: not claimable until something
   -- happens to it (terminal, blocked, or active and waiting for a grant).
   due             INTEGER,
@@ -490,6 +491,7 @@ CREATE TABLE {{S}}.claimq_job(
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
   error_class     TEXT,                 -- of it, a word of the caller's
+  group_key       TEXT,                 -- the tenant it belongs to; or NULL
   settled_by      TEXT,                 -- see above
   settled_at_ms   INTEGER,              -- complete: see terminal_at_ms
   settled_claim_id TEXT,
@@ -533,7 +535,7 @@ CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
 -- the index above:
 -- claimq_vacuum() must not remove their sets.
 CREATE INDEX {{S}}.claimq_job_by_set ON claimq_job(cap_id)
-  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id>0;
+  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id<>0;
 
 -- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
 -- without looking at all jobs.  It makes a claim and its complete 7 % longer,
@@ -637,8 +639,8 @@ CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
-WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
-  OR new.flow_id IS NOT NULL
+WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
+  OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
   INSERT INTO claimq_job_fill VALUES(new.job_id,
     ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
@@ -667,15 +669,19 @@ BEGIN
                              NULL)
       END)
   WHERE job_id=new.job_id AND (due IS NULL OR available_at_ms IS NULL);
+  DELETE FROM claimq_slot WHERE job_id=new.job_id;  -- Of one it replaced
   INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
-  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0);
+  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0
+    OR group_key IS NOT NULL OR claim_id IS NOT NULL);
   INSERT INTO claimq_flow_job(flow_id, job_id)
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
   ON CONFLICT DO NOTHING;
 END;
 
--- The set of a job: a new one if the lane does not know it.
+-- The set of a job: a new one if the lane does not know it.  In a lane that
+-- keeps groups a job with a group_key has the number of a head instead, made
+-- negative; see "Limits" below.
 CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
@@ -684,20 +690,44 @@ BEGIN
     SELECT lane_id, partition_key, required_capabilities FROM claimq_job
     WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
     ON CONFLICT DO NOTHING;
-  UPDATE claimq_job SET cap_id=ifnull((
-      SELECT s.cap_id FROM claimq_capset AS s
-      WHERE s.lane_id=claimq_job.lane_id
-        AND s.partition_key=claimq_job.partition_key
-        AND s.required=required_capabilities), 0)
+  INSERT INTO claimq_head_new
+    SELECT job_id, g.group_id FROM claimq_job AS j
+      CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
+      LEFT JOIN claimq_group AS g
+        ON g.lane_id=j.lane_id AND g.group_key=j.group_key
+    WHERE j.job_id=new.job_id AND j.group_key IS NOT NULL AND l.groups;
+  UPDATE claimq_job SET
+    cap_id=ifnull((
+      SELECT o.cap_id FROM claimq_job_cap_of AS o
+      WHERE o.job_id=claimq_job.job_id), 0),
+    slot=iif(claim_id IS NULL OR NOT EXISTS(
+          SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=claimq_job.lane_id),
+        NULL, ifnull(slot, 0))
   WHERE job_id=new.job_id;
 END;
 
--- claimq_change(), or a plain UPDATE: a job moves to another lane or partition,
--- or requires something else.
+-- What the set of a job is to be.
+CREATE VIEW {{S}}.claimq_job_cap_of(job_id, cap_id) AS
+SELECT job_id, ifnull((
+    SELECT -h.head_id FROM claimq_group AS g CROSS JOIN claimq_head AS h
+      ON h.group_id=g.group_id AND h.partition_key=j.partition_key
+        AND h.cap_id=j.own
+    WHERE g.lane_id=j.lane_id AND g.group_key=j.group_key), j.own)
+FROM (SELECT job_id, lane_id, partition_key, group_key, ifnull((
+        SELECT s.cap_id FROM claimq_capset AS s
+        WHERE s.lane_id=claimq_job.lane_id
+          AND s.partition_key=claimq_job.partition_key
+          AND s.required=required_capabilities), 0) AS own
+      FROM claimq_job) AS j;
+
+-- claimq_change(), or a plain UPDATE: a job moves to another lane, partition or
+-- group, or requires something else.
 CREATE TRIGGER {{S}}.claimq_job_place
-AFTER UPDATE OF lane_id, partition_key, required_capabilities ON claimq_job
+AFTER UPDATE OF lane_id, partition_key, required_capabilities, group_key
+ON claimq_job
 WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
   OR new.required_capabilities<>old.required_capabilities
+  OR new.group_key IS NOT old.group_key
 BEGIN
   INSERT INTO claimq_job_set VALUES(new.job_id);
 END;
@@ -709,6 +739,7 @@ WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
 BEGIN
   UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
   WHERE job_id=new.job_id;
+  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
 -- But its place itself is given by claimq.  (This costs a claim and its complete
@@ -728,16 +759,15 @@ BEGIN
   UPDATE claimq_job
   SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
   WHERE job_id=new.job_id;
+  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
 -- Which set a job has follows from the job.
 CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
-WHEN new.cap_id IS NOT ifnull((
-    SELECT s.cap_id FROM claimq_capset AS s
-    WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
-      AND s.required=new.required_capabilities), 0)
+WHEN new.cap_id IS NOT (
+    SELECT o.cap_id FROM claimq_job_cap_of AS o WHERE o.job_id=new.job_id)
 BEGIN
-  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities');
+  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities or group_key');
 END;
 
 -- Each of the triggers below names a column that is written when it has
@@ -819,7 +849,7 @@ END;
 -- options of claimq_submit(), so that claimq_requeue() can submit the job
 -- again: capabilities (a JSON array), priority, source_key, max_attempts,
 -- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
--- partition_key, flow_id, namespace, instance_tag.
+-- partition_key, group_key, flow_id, namespace, instance_tag.
 CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
@@ -833,8 +863,9 @@ BEGIN
           'backoff_factor', new.backoff_factor,
           'backoff_max_ms', new.backoff_max_ms,
           'max_reclaims', new.max_reclaims, 'reclaim', new.reclaim,
-          'partition_key', new.partition_key, 'flow_id', new.flow_id,
-          'namespace', new.namespace, 'instance_tag', new.instance_tag), 2));
+          'partition_key', new.partition_key, 'group_key', new.group_key,
+          'flow_id', new.flow_id, 'namespace', new.namespace,
+          'instance_tag', new.instance_tag), 2));
 END;
 
 -- claimq_reclaim() uses up the grant.
@@ -926,7 +957,7 @@ BEGIN
     WHERE a.job_id=new.job_id AND a.after_id<new.after_id
       AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
     ORDER BY a.after_id DESC LIMIT 1) IS NOT NULL;
-  UPDATE claimq_job SET waits_for=NULL,
+  UPDATE claimq_job SET waits_for=NULL, slot=slot,
     state=iif(available_at_ms>ifnull(new.at_ms, -1), 'delayed', 'ready'),
     due=iif(available_at_ms>ifnull(new.at_ms, -1), available_at_ms, -1)
   WHERE job_id=new.job_id AND waits_for=new.after_id;
@@ -976,14 +1007,15 @@ BEGIN
   WHERE job_id=new.job_id AND on_failure IS NULL;
   UPDATE claimq_job SET awaited=1
   WHERE job_id=new.after_id AND awaited IS NULL AND terminal_at_ms IS NULL;
-  UPDATE claimq_job SET state='blocked', due=NULL, waits_for=new.after_id
+  UPDATE claimq_job SET state='blocked', due=NULL, waits_for=new.after_id,
+    slot=slot
   WHERE job_id=new.job_id AND terminal_at_ms IS NULL
     AND ifnull(waits_for, 0)<new.after_id
     AND (SELECT p.terminal_at_ms IS NULL FROM claimq_job AS p
          WHERE p.job_id=new.after_id);
   UPDATE claimq_job SET state='cancelled', due=NULL, waits_for=NULL,
     settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
-    settled_owner_id=NULL, awaited=NULL,
+    settled_owner_id=NULL, awaited=NULL, slot=slot,
     settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
       FROM claimq_job AS p WHERE p.job_id=new.after_id)),
     terminal_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms

@@ -61,14 +61,15 @@ set oracle_content {
     required_capabilities attempt_index reclaim_count created_at_ms
     available_at_ms source_key max_attempts backoff_ms backoff_factor
     backoff_max_ms max_reclaims reclaim flow_id namespace instance_tag state
-    result last_error terminal_at_ms fencing_token attempts claim_id
-    lease_token owner_id incarnation_id claimed_at_ms expires_at_ms on_failure
-    waits_for}
+    result last_error error_class progress terminal_at_ms fencing_token attempts
+    claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms
+    on_failure waits_for}
   after claimq_after {job_id after_id}
   attempt claimq_attempt {job_id attempt_index owner_id incarnation_id
-    fencing_token started_at_ms ended_at_ms outcome error}
+    fencing_token started_at_ms ended_at_ms outcome error expires_at_ms
+    error_class}
   event claimq_event {event_id job_id lane_id partition_key flow_id outcome
-    namespace instance_tag occurred_at_ms}
+    error_class namespace instance_tag occurred_at_ms}
   grant claimq_grant {grant_id job_id owner_id incarnation_id lane_id
     issued_at_ms expires_at_ms capability_hash admission_summary}
   part claimq_partition {partition_id queue_name partition last_seq
@@ -80,7 +81,8 @@ set oracle_content {
     claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
   fence claimq_fence {resource token}
   letter claimq_letter {letter_id source scope ref payload payload_type
-    created_at_ms failed_at_ms reason attempts status fencing_token claim_id
+    created_at_ms failed_at_ms reason error_class attempts status
+    fencing_token claim_id
     lease_token owner_id incarnation_id claim_size claimed_at_ms
     expires_at_ms}
 }
@@ -185,12 +187,9 @@ proc oracle_sql_verb {verb claim token arg opts now} {
   if {[dict exists $opts rejected]} {
     dict set opts rejected [oracle_rejected [dict get $opts rejected]]
   }
+  if {$verb eq "renew"} {append call ", $now"}
   append call [oracle_options $opts]
-  if {$verb eq "renew"} {
-    append call ", $now"
-  } elseif {$verb ne "guard"} {
-    append call ", 'now_ms', $now"
-  }
+  if {$verb ni {renew guard}} {append call ", 'now_ms', $now"}
   return "SELECT quote($call))"
 }
 
@@ -206,6 +205,7 @@ proc oracle_sql_call {op arglist} {
     cancel_job {set call "claimq_cancel($a, 'force', $b$at)"}
     cancel_flow {set call "claimq_cancel_flow($a, 'force', $b$at)"}
     revoke {set call "claimq_revoke($a$at)"}
+    change {set call "claimq_change($a[oracle_options $b]$at)"}
     grant {set call "claimq_grant($a, '$b', $c[oracle_options $d]$at)"}
     queue {
       set degrade [expr {$c eq "NULL" ? "" : ", 'degrade', $c"}]
@@ -690,6 +690,12 @@ proc oracle_make_verb {} {
       lane {set opts [oracle_opts {result 40 {done 5}}]}
     }
   }
+  if {$op in {lane reclaim} && $verb in {renew release retry}} {
+    lappend opts {*}[oracle_opts {progress 30 {{page 7} 12 half}}]
+  }
+  if {$op in {lane reclaim} && $verb in {retry reject}} {
+    lappend opts {*}[oracle_opts {error_class 40 {timeout permanent}}]
+  }
   if {$op eq "outbox" && $verb in {complete retry reject}} {
     lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 1 2 2 3 50}}]
     if {[oracle_chance 25]} {
@@ -738,8 +744,9 @@ proc oracle_job_ref {id} {
 
 proc oracle_make_admin {} {
   set now $::O(now)
-  set op [oracle_one {cancel_batch cancel_job cancel_flow revoke grant grant
-    reclaim reclaim reclaim requeue requeue requeue vacuum queue raw raw}]
+  set op [oracle_one {cancel_batch cancel_job cancel_flow revoke change change
+    grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
+    raw}]
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -756,6 +763,14 @@ proc oracle_make_admin {} {
         [oracle_random 2] $now]]
     }
     revoke {return [list revoke [list [oracle_some_job] $now]]}
+    change {
+      return [list change [list [oracle_some_job] [concat [oracle_opts {
+        lane 20 {l1 l2} priority 30 {-5 0 1 9} payload 15 {new 43}
+        capabilities 20 {{["gpu"]} {["net","gpu"]} {[]} {["b","a","b"]}}
+        max_attempts 15 {0 1 3} max_reclaims 15 {0 1 2}
+        partition_key 10 {0 1 -3}
+      }] [oracle_due 0]] $now]]
+    }
     grant {
       return [list grant [list [oracle_stuck_job] [oracle_owner] \
         [oracle_one {0 50 1000 5000 30000 30000}] [oracle_opts {
