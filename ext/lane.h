@@ -191,6 +191,7 @@ struct CqLaneLimit {
   CqLimit own, group;             /* Of the lane, of each group */
   u8 bGroups, bFair;
   u8 bSoon;                       /* A head promised more than it has */
+  i64 nBegun;                     /* Claims so far */
   i64 iTurn;                      /* The last turn taken */
   i64 iKeyless;                   /* ... by jobs without a group */
   CqRoom room;                    /* What the lane lets begin */
