@@ -381,7 +381,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
-/* Not options: set by the first call of claimq_schedule(), claimq_limit(). */
+/* Not options: claimq_schedule() and claimq_limit() set them. */
 #define CQ_SET_SCHEDULES   0x10
 #define CQ_SET_LIMITS      0x40
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
@@ -460,6 +460,7 @@ struct CqTask {
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
+CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq_alone() */
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
@@ -642,7 +643,7 @@ struct CqPut {
 ** :limit of the rows that depend on them. */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, aFirst[2];
+  int eSelect, eDelete, aFirst[3];
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 

@@ -500,8 +500,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 6: return claimqRestoreFuncs(pnFunc);
     case 7: return claimqWaitFuncs(pnFunc);
     case 8: return claimqSeeFuncs(pnFunc);
+    case 9: return claimqTxnFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-9);
+  pD = claimqDiscipline(i-10);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

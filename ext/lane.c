@@ -18,11 +18,12 @@
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
 **     lane_submit.c   new jobs
+**     lane_after.c    jobs that wait for others
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
-**     lane_limit.c    limits of a lane, groups that take turns
 **     schedule.c      jobs that are put at certain times
+**     lane_limit.c    limits of a lane, groups that take turns
 **     core_lane.c     the rules, without SQLite
 **
 ** How a job changes
@@ -77,6 +78,11 @@ static const char *const *cqReclaimWords(void){
   return az;
 }
 
+static const char *const *cqFailureWords(void){
+  static const char *const az[] = { "cancel", "run", 0 };
+  return az;
+}
+
 static const CqArgDef cqSubmitArg[] = {
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "the queue that the job stands in" },
@@ -126,6 +132,15 @@ static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   { CQ_ARG(TEXT, "namespace"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_TAG] =
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_AFTER] =
+  { CQ_ARG(JSON, "after"), .zDefault = "[]",
+    .zDoc = "blocked until these jobs are completed, a JSON array of job ids" },
+  [CQ_SUBMIT_ON_FAILURE] =
+  { CQ_ARG(WORD, "on_failure"), .xWords = cqFailureWords,
+    .zDoc = "what becomes of it if one of them fails or is cancelled" },
+  [CQ_SUBMIT_UNIQUE] =
+  { CQ_ARG(INT, "unique_for_ms"),
+    .zDoc = "source_key stays taken so long, also if the job ends before" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
   [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
   [CQ_SCHEDULE_OFFSET] =
@@ -225,6 +240,18 @@ static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
     .zDoc = "the tenant that the job belongs to, for limits of the lane" },
   [CQ_CHANGE_NOW] = CQ_ARG_NOW,
   [CQ_CHANGE_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqCancelFlowArg[] = {
+  { CQ_ARG(TEXT, "flow_id"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the flow_id of the jobs" },
+};
+static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
+  [CQ_CANCEL_FLOW_FORCE] =
+  { CQ_ARG(INT, "force"), .iMax = 1,
+    .zDoc = "1: also jobs that a live claim holds" },
+  [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
+  [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqLimitArg[] = {
@@ -355,10 +382,6 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eKind = CQ_F_WRITE, .nMin = 1,
       .aArg = cqChangeArg, .nArg = CQ_ARRAYSIZE(cqChangeArg),
       .aOpt = cqChangeOpt, .nOpt = CQ_CHANGE_N, .xFunc = claimqLaneChange },
-    { .zName = "claimq_limit", .zDoc = "limit what a lane gives at a time",
-      .eKind = CQ_F_WRITE, .nMin = 1,
-      .aArg = cqLimitArg, .nArg = CQ_ARRAYSIZE(cqLimitArg),
-      .aOpt = cqLimitOpt, .nOpt = CQ_LIMIT_N, .xFunc = claimqLaneLimit },
     { .zName = "claimq_schedule", .zDoc = "put a job at certain times",
       .eKind = CQ_F_WRITE, .nMin = 4,
       .aArg = cqScheduleArg, .nArg = CQ_ARRAYSIZE(cqScheduleArg),
@@ -369,6 +392,16 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .aArg = cqUnscheduleArg, .nArg = CQ_ARRAYSIZE(cqUnscheduleArg),
       .aOpt = cqUnscheduleOpt, .nOpt = CQ_ARRAYSIZE(cqUnscheduleOpt),
       .xFunc = claimqUnschedule },
+    { .zName = "claimq_cancel_flow",
+      .zDoc = "cancel the jobs of a flow that have not ended",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqCancelFlowArg, .nArg = CQ_ARRAYSIZE(cqCancelFlowArg),
+      .aOpt = cqCancelFlowOpt, .nOpt = CQ_CANCEL_FLOW_N,
+      .xFunc = claimqLaneCancelFlow },
+    { .zName = "claimq_limit", .zDoc = "limit what a lane gives at a time",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqLimitArg, .nArg = CQ_ARRAYSIZE(cqLimitArg),
+      .aOpt = cqLimitOpt, .nOpt = CQ_LIMIT_N, .xFunc = claimqLaneLimit },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -377,7 +410,8 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_GRANTS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
-      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT,
+                 CQ_SQL_AFTER_OLD} },
     { .eSelect = CQ_SQL_LIMIT_OLD_HEADS,
       .eDelete = CQ_SQL_LIMIT_OLD_HEADS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LIMIT_OLD_GROUPS, .bOld = 1,
@@ -393,6 +427,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
     CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
     CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
+    CQ_SQL_AFTER_CHECK, CQ_SQL_AFTER_CHECK_JOB,
     CQ_SQL_LIMIT_CHECK_SLOTS, CQ_SQL_LIMIT_CHECK_JOBS,
     CQ_SQL_LIMIT_CHECK_GROUPS, CQ_SQL_LIMIT_CHECK_HEADS,
   };
@@ -406,7 +441,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     .aSettle = CQ_VERBS(CQ_SQL_LANE_RENEW, CQ_SQL_LANE_COMPLETE,
         CQ_SQL_LANE_RELEASE, CQ_SQL_LANE_RETRY, CQ_SQL_LANE_FAIL,
         CQ_SQL_LANE_REVOKE),
-    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
+    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE_ALONE,
         -1, -1, -1, -1),
     .xVerbCheck = claimqLaneCheck,
     .xLost = claimqLaneLost,

@@ -28,12 +28,12 @@
 /* Options of claimq_submit(): all before CQ_SUBMIT_N; and of
 ** claimq_schedule(): all from CQ_SUBMIT_PRIORITY on. */
 typedef enum CqSubmitOpt {
-  CQ_SUBMIT_KEY, CQ_SUBMIT_AT, CQ_SUBMIT_DELAY,
+  CQ_SUBMIT_KEY, CQ_SUBMIT_AT, CQ_SUBMIT_DELAY, CQ_SUBMIT_AFTER,
   CQ_SUBMIT_PRIORITY, CQ_SUBMIT_CAPS, CQ_SUBMIT_ATTEMPTS, CQ_SUBMIT_BACKOFF,
   CQ_SUBMIT_FACTOR, CQ_SUBMIT_BACKOFF_MAX, CQ_SUBMIT_RECLAIMS,
   CQ_SUBMIT_RECLAIM, CQ_SUBMIT_PARTITION, CQ_SUBMIT_GROUP, CQ_SUBMIT_FLOW,
-  CQ_SUBMIT_NAMESPACE, CQ_SUBMIT_TAG, CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST,
-  CQ_SUBMIT_N,
+  CQ_SUBMIT_NAMESPACE, CQ_SUBMIT_TAG, CQ_SUBMIT_ON_FAILURE, CQ_SUBMIT_UNIQUE,
+  CQ_SUBMIT_NOW, CQ_SUBMIT_REQUEST, CQ_SUBMIT_N,
   CQ_SCHEDULE_OFFSET = CQ_SUBMIT_N, CQ_SCHEDULE_CATCH_UP, CQ_SCHEDULE_UNTIL,
   CQ_SCHEDULE_ENABLED, CQ_SCHEDULE_END
 } CqSubmitOpt;
@@ -63,6 +63,12 @@ typedef enum CqChangeOpt {
   CQ_CHANGE_PARTITION, CQ_CHANGE_GROUP, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST,
   CQ_CHANGE_N
 } CqChangeOpt;
+
+/* Options of claimq_cancel_flow(). */
+typedef enum CqCancelFlowOpt {
+  CQ_CANCEL_FLOW_FORCE, CQ_CANCEL_FLOW_NOW, CQ_CANCEL_FLOW_REQUEST,
+  CQ_CANCEL_FLOW_N
+} CqCancelFlowOpt;
 
 /* Options of claimq_limit().  Those before CQ_LIMIT_NOW are columns of the
 ** table claimq_limit, in this order. */
@@ -121,9 +127,9 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
+  u8 bFree;                       /* Look past the limits of the lane */
   u8 bScheduled;                  /* Jobs are to be put before any is taken */
   u8 bPut;                        /* They are */
-  u8 bFree;                       /* Look past the limits of the lane */
   struct CqLaneLimit *pLimit;     /* The limits of the lane, 0: none */
 };
 CQ_PRIV void claimqLaneArgs(CqOp*, CqClaim*);
@@ -175,12 +181,44 @@ CQ_PRIV void claimqLaneBind(CqOp*, CqVerb*, CqStmt*);
 CQ_PRIV const char *claimqLaneCancel(CqOp*, const CqVal *pKey, int bForce);
 
 /**************************************************************************
+** Interface to lane_after.c: jobs that wait for others; flows.
+*/
+/* Read option after, a JSON array, into a list; the caller clears it. */
+CQ_PRIV void claimqLaneAfterRead(CqOp*, CqText json, CqIds*);
+/* Raise not_found unless all jobs of the list exist. */
+CQ_PRIV void claimqLaneAfterFind(CqOp*, const CqIds*);
+/* The new job iJob waits for those of the list. */
+CQ_PRIV void claimqLaneAfterWrite(CqOp*, i64 iJob, const CqIds*);
+/* Its source key is taken until then. */
+CQ_PRIV void claimqLaneAfterUnique(
+  CqOp*, i64 iJob, CqText lane, CqText key, i64 iUntil);
+/* What a blocked job waits for, for claimq_why. */
+CQ_PRIV void claimqLaneAfterWhy(CqOp*, CqRows*, CqCell*, i64 iJob);
+CQ_PRIV void claimqLaneCancelFlow(CqOp*, CqCall*);
+
+/**************************************************************************
 ** Interface to lane_grant.c: claimq_grant() and claimq_reclaim().
 */
 CQ_PRIV void claimqLaneGrant(CqOp*, CqCall*);
 CQ_PRIV void claimqReclaimNext(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
+
+/**************************************************************************
+** Interface to schedule.c: claimq_schedule() and claimq_unschedule(), and what
+** the claims of a lane do for them.
+*/
+CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
+CQ_PRIV const char *const *claimqCatchUpWords(void);
+CQ_PRIV void claimqSchedule(CqOp*, CqCall*);
+CQ_PRIV void claimqUnschedule(CqOp*, CqCall*);
+/* 1 if a schedule of the lane is due. */
+CQ_PRIV int claimqScheduleDue(CqOp*, CqText lane);
+/* Put the jobs that are due, as part of a task that needs CQ_NEED_UNDO. */
+CQ_PRIV void claimqSchedulePut(CqOp*, const CqTask*, CqText lane);
+/* When a schedule of the lane is due next; CQ_I64_MAX: never. */
+CQ_PRIV i64 claimqScheduleNext(CqOp*, CqText lane);
+CQ_PRIV void claimqScheduleWhy(CqOp*, CqText lane, CqWhy*);
 
 /**************************************************************************
 ** Interface to lane_limit.c: limits of lanes, groups that take turns.
@@ -228,21 +266,5 @@ CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 ** because others have taken its slot. */
 CQ_PRIV void claimqLimitRenew(CqOp*, i64 iJob);
 CQ_PRIV void claimqLaneLimit(CqOp*, CqCall*);      /* claimq_limit() */
-
-/**************************************************************************
-** Interface to schedule.c: claimq_schedule() and claimq_unschedule(), and what
-** the claims of a lane do for them.
-*/
-CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
-CQ_PRIV const char *const *claimqCatchUpWords(void);
-CQ_PRIV void claimqSchedule(CqOp*, CqCall*);
-CQ_PRIV void claimqUnschedule(CqOp*, CqCall*);
-/* 1 if a schedule of the lane is due. */
-CQ_PRIV int claimqScheduleDue(CqOp*, CqText lane);
-/* Put the jobs that are due, as part of a task that needs CQ_NEED_UNDO. */
-CQ_PRIV void claimqSchedulePut(CqOp*, const CqTask*, CqText lane);
-/* When a schedule of the lane is due next; CQ_I64_MAX: never. */
-CQ_PRIV i64 claimqScheduleNext(CqOp*, CqText lane);
-CQ_PRIV void claimqScheduleWhy(CqOp*, CqText lane, CqWhy*);
 
 #endif /* CLAIMQ_LANE_H */

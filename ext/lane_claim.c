@@ -507,6 +507,7 @@ static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
           CQ_COL_LANE_WHY_cap_id)) ){
     return CQ_WHY_CAPABILITY;
   }
+  if( claimqColInt(pJob, CQ_COL_LANE_WHY_blocked) ) return CQ_WHY_BLOCKED;
   job.iAvailable = claimqColInt(pJob, CQ_COL_LANE_WHY_available_at_ms);
   job.bActive = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_active);
   job.bAuto = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_auto);
@@ -572,6 +573,9 @@ CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
     if( pDetail && eWhy==CQ_WHY_CAPABILITY ){
       cqLaneLacks(p, pL, pWhy->pRows, pDetail,
           claimqColText(p, &s, CQ_COL_LANE_WHY_required_capabilities));
+    }else if( pDetail && eWhy==CQ_WHY_BLOCKED ){
+      claimqLaneAfterWhy(p, pWhy->pRows, pDetail,
+                         claimqColInt(&s, CQ_COL_LANE_WHY_job_id));
     }
   }
   claimqStmtDone(p, &s);

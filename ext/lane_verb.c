@@ -78,14 +78,12 @@ CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
 
 /*
 ** The claim holds.  Retry has to decide: back to the queue after a while, or
-** to the dead letters if the attempts are used up.  A job with a slot is
-** completed by a statement that tells its group; and who renews it too late
-** needs a free one.
+** to the dead letters if the attempts are used up.   Who
+** renews the claim of a job with a slot too late needs a free one.
 */
 CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   i64 nUsed;
   if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL ){
-    if( pV->eVerb==CQ_COMPLETE ) pV->eStmt = CQ_SQL_LIMIT_COMPLETE;
     if( pV->eVerb==CQ_RENEW && !claimqLeaseLive(
           claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p)) ){
       claimqLimitRenew(p, pV->iHead);
@@ -116,7 +114,7 @@ CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
       claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);
       break;
     case CQ_SQL_LANE_COMPLETE:
-    case CQ_SQL_LIMIT_COMPLETE:
+    case CQ_SQL_LANE_COMPLETE_ALONE:
       claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
                       aOpt[CQ_LANE_RESULT].pVal);
       break;

@@ -145,7 +145,8 @@ settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
 last_error=iif(l.claim_id IS NULL,
   'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
 error_class=iif(l.claim_id IS NULL, NULL, error_class),
-terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
+terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL),
+awaited=iif(l.claim_id IS NULL, NULL, awaited)
 
 -- fragment: LANE_TAKEABLE
 -- Nobody took the job since it was read.
@@ -198,10 +199,11 @@ WHERE job_id=l.id AND ifnull(due, 0)<0
 INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
   source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
   backoff_max_ms, max_reclaims, reclaim, partition_key, group_key, flow_id,
-  namespace, instance_tag, created_at_ms, state, due, cap_id)
+  namespace, instance_tag, on_failure, created_at_ms, state, due, cap_id)
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
   :reclaim, :partition_key, :group_key, :flow_id, :namespace, :instance_tag,
+  :on_failure,
   :now,
   iif(:available>:now, 'delayed', 'ready'),
   iif(:available>:now, :available, -1),
@@ -217,8 +219,15 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
 VALUES(:lane, :payload, :now, :now, -1)
 
 -- name: LANE_BY_KEY
-SELECT job_id FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
+-- The job that has the key, or had it and keeps it (unique_for_ms): ended.
+SELECT job_id, 0 AS ended
+FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
 WHERE lane_id=:lane AND source_key=:source_key AND terminal_at_ms IS NULL
+UNION ALL
+SELECT j.job_id, 1
+FROM {{S}}.claimq_unique AS u CROSS JOIN {{S}}.claimq_job AS j
+WHERE u.lane_id=:lane AND u.source_key=:source_key AND u.until_ms>:now
+  AND j.job_id=u.job_id AND j.source_key=u.source_key
 
 --------------------------------------------------------------------------
 -- The verbs.
@@ -264,14 +273,20 @@ WHERE {{LANE_HELD}}
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until
 WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 
--- fragment: LANE_DONE
+-- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
 due=NULL, terminal_at_ms={{NOW}}, result=:result
 
 -- name: LANE_COMPLETE
--- Of a job without a slot; LIMIT_COMPLETE is for the others.
-UPDATE {{S}}.claimq_job SET {{LANE_DONE}}
-WHERE {{LANE_HELD}} AND slot IS NULL
+-- If others wait for the job they learn of it, by trigger; and so does its group
+-- if the lane has limits.
+UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}}, awaited=NULL, slot=NULL
+WHERE {{LANE_HELD}}
+
+-- name: LANE_COMPLETE_ALONE like LANE_COMPLETE
+-- A job that nobody waits for, in a lane without limits.
+UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}}
+WHERE {{LANE_HELD}} AND awaited IS NULL AND slot IS NULL
 
 -- name: LANE_RELEASE
 UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
@@ -294,7 +309,7 @@ WHERE {{LANE_HELD}}
 -- :by is reject, or dead (a retry too many).
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by, slot=NULL,
   state='failed', due=NULL, last_error=:reason, error_class=:error_class,
-  terminal_at_ms=:now, {{LANE_PROGRESS}}
+  terminal_at_ms=:now, awaited=NULL, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE
@@ -336,15 +351,20 @@ UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
   max_reclaims=ifnull(:max_reclaims, max_reclaims),
   available_at_ms=ifnull(:available, available_at_ms),
   group_key=ifnull(:group_key, group_key), slot=slot,
-  state=CASE WHEN state='active' OR :available IS NULL THEN state
+  state=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
+             THEN state
              WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
-  due=CASE WHEN state='active' OR :available IS NULL THEN due
+  due=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
+           THEN due
            WHEN :available>:now THEN :available ELSE -1 END
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
+-- fragment: LANE_CANCELLED
+{{LANE_PAST}}, settled_by='cancel', state='cancelled', due=NULL,
+waits_for=NULL, awaited=NULL, slot=NULL, terminal_at_ms=:now
+
 -- name: LANE_CANCEL
-UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel', slot=NULL,
-  state='cancelled', due=NULL, terminal_at_ms=:now
+UPDATE {{S}}.claimq_job SET {{LANE_CANCELLED}}
 WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
 
 --------------------------------------------------------------------------
@@ -383,9 +403,18 @@ WHERE grant_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
 
 -- name: LANE_OLD_JOBS like VACUUM_ROWS
 -- By the index claimq_job_by_end, if the database has it.
-SELECT job_id AS id, terminal_at_ms AS at_ms FROM {{S}}.claimq_job
+-- Jobs stay whose key is still taken, and those for which others wait.
+SELECT job_id AS id, terminal_at_ms AS at_ms FROM {{S}}.claimq_job AS j
 WHERE terminal_at_ms IS NOT NULL
   AND state IN ('completed','failed','cancelled')
+  AND (source_key IS NULL OR NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_unique AS u
+    WHERE u.lane_id=j.lane_id AND u.source_key=j.source_key
+      AND u.job_id=j.job_id AND u.until_ms>:now))
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_after AS a INDEXED BY claimq_after_by_after
+      CROSS JOIN {{S}}.claimq_job AS b
+    WHERE a.after_id=j.job_id AND b.job_id=a.job_id AND b.state='blocked')
 ORDER BY terminal_at_ms, job_id LIMIT :limit
 
 -- name: LANE_OLD_JOBS_PAST like VACUUM_DELETE
@@ -406,9 +435,11 @@ WHERE settled_owner_id IS NOT NULL AND job_id IN (
   LIMIT :limit)
 
 -- name: LANE_OLD_JOBS_DELETE like VACUUM_DELETE
--- A job goes after its last attempt.
+-- A job goes after its last attempt, and after what it waited for.
 DELETE FROM {{S}}.claimq_job
-WHERE settled_owner_id IS NULL AND job_id IN (
+WHERE settled_owner_id IS NULL AND (on_failure IS NULL OR NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_after AS a WHERE a.job_id=claimq_job.job_id))
+AND job_id IN (
   SELECT l.id FROM claimq_ids(:ids) AS l
   WHERE NOT EXISTS (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
@@ -459,7 +490,8 @@ state='active'
 -- fragment: LANE_STATS_ROWS
 -- A job that is ready is limited if its lane or its group lets none begin.
 SELECT lane_id AS scope, CASE WHEN terminal_at_ms IS NOT NULL
-    THEN {{STATS_OVER}} WHEN w={{STATS_READY}} AND (
+    THEN {{STATS_OVER}} WHEN state='blocked' THEN {{STATS_BLOCKED}}
+    WHEN w={{STATS_READY}} AND (
       lane_id IN (SELECT o.lane_id FROM {{S}}.claimq_limit_opens AS o
                   WHERE o.opens_at_ms>:now)
       OR set_id<0 AND EXISTS (
@@ -468,7 +500,7 @@ SELECT lane_id AS scope, CASE WHEN terminal_at_ms IS NOT NULL
         WHERE h.head_id=-set_id AND g.opens_at_ms>:now))
     THEN {{STATS_LIMITED}} ELSE w END AS w,
   n, d, since, at
-FROM (SELECT lane_id, terminal_at_ms, cap_id AS set_id,
+FROM (SELECT lane_id, terminal_at_ms, state, cap_id AS set_id,
         {{STATS_STATE LANE_TAKEN LANE_FROM}}
       FROM {{S}}.claimq_job NOT INDEXED)
 
@@ -494,8 +526,8 @@ FROM (SELECT job_id, CASE
     WHEN job_id<=0 THEN 'bad job_id'
     {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_INT priority}}
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
-    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','completed',
-                                  'failed','cancelled') THEN 'bad state'
+    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','blocked',
+        'completed','failed','cancelled') THEN 'bad state'
     WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
     {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
     {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
@@ -509,11 +541,12 @@ FROM (SELECT job_id, CASE
     THEN 'claimed, and not active'
     WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
     THEN 'active, and not claimed'
-    WHEN (terminal_at_ms IS NULL)<>(state IN ('ready','delayed','active'))
+    WHEN (terminal_at_ms IS NULL)<>
+      (state IN ('ready','delayed','active','blocked'))
     THEN 'terminal_at_ms does not fit the state'
     WHEN due IS NULL AND state IN ('ready','delayed')
       OR due IS NULL AND state='active' AND reclaim='auto'
-      OR due IS NOT NULL AND terminal_at_ms IS NOT NULL
+      OR due IS NOT NULL AND (terminal_at_ms IS NOT NULL OR state='blocked')
     THEN 'due does not fit the state'
     WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
                                      available_at_ms))
@@ -612,6 +645,7 @@ SELECT job_id, partition_key,
     SELECT h.group_id FROM {{S}}.claimq_head AS h
     WHERE h.head_id=-claimq_job.cap_id)) AS group_id, required_capabilities,
   {{LANE_FROM}} AS available_at_ms, state='active' AS active,
+  state='blocked' AS blocked,
   reclaim='auto' AS auto, ifnull(expires_at_ms, 0) AS expires_at_ms,
   reclaim_count, max_reclaims
 FROM {{S}}.claimq_job NOT INDEXED

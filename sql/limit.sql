@@ -276,7 +276,7 @@ END;
 -- Something happened to a job that has a slot, or a head.  All statements that
 -- change the place of a job write its slot, also if that stays what it is; but
 -- for those of lanes without limits that would pay for it: see LANE_STAMP_NEW
--- and LANE_COMPLETE in sql/lane.sql.
+-- and LANE_COMPLETE_ALONE in sql/lane.sql.
 CREATE TRIGGER {{S}}.claimq_job_slot AFTER UPDATE OF slot ON claimq_job
 WHEN new.slot IS NOT NULL OR old.slot IS NOT NULL OR new.cap_id<0
   OR old.cap_id<0
@@ -308,7 +308,7 @@ BEGIN
   INSERT INTO claimq_head_look VALUES(-new.cap_id);
 END;
 
-CREATE TRIGGER {{S}}.claimq_job_delete AFTER DELETE ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_slot_delete AFTER DELETE ON claimq_job
 WHEN old.terminal_at_ms IS NULL AND (old.slot IS NOT NULL OR old.cap_id<0)
 BEGIN
   DELETE FROM claimq_slot WHERE job_id=old.job_id;
@@ -450,9 +450,6 @@ UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
   {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
 FROM claimq_ids(:ids) AS l
 WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
-
--- name: LIMIT_COMPLETE like LANE_COMPLETE
-UPDATE {{S}}.claimq_job SET {{LANE_DONE}}, slot=NULL WHERE {{LANE_HELD}}
 
 --------------------------------------------------------------------------
 -- claimq_limit()
