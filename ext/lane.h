@@ -127,8 +127,6 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
-  u8 bScheduled;                  /* Jobs are to be put before any is taken */
-  u8 bPut;                        /* They are */
   u8 bFree;                       /* Look past the limits of the lane */
   struct CqLaneLimit *pLimit;     /* The limits of the lane, 0: none */
 };
@@ -229,6 +227,7 @@ struct CqLaneLimit {
   CqLimit own, group;             /* Of the lane, of each group */
   u8 bGroups, bFair;
   u8 bSoon;                       /* A head promised more than it has */
+  i64 nBegun;                     /* Claims so far */
   i64 iTurn;                      /* The last turn taken */
   i64 iKeyless;                   /* ... by jobs without a group */
   CqRoom room;                    /* What the lane lets begin */

@@ -648,6 +648,7 @@ CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   if( pL->pLimit ){
     s = claimqStmt(p, CQ_SQL_LIMIT_STAMP);
     claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
+    claimqBindInt(p, &s, CQ_LANE_STAMP_begun, pL->pLimit->nBegun);
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   }else if( n==0 ){
     assert( pL->bNew && pC->pRows->nRow==1 );

@@ -127,6 +127,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
 typedef struct CqReclaim CqReclaim;
 struct CqReclaim {
   i64 iGrant;                     /* The newest grant */
+  i64 nBegun;                     /* Of the limits of the lane */
   i64 iTurn;                      /* In a fair lane: of this claim */
   int eStmt;                      /* What is to be written, if anything is */
 };
@@ -172,6 +173,7 @@ static int cqReclaimFits(CqOp *p, CqClaim *pC){
   if( pLimit ){
     bFits = room.nRoom>0;
     pR->eStmt = CQ_SQL_LIMIT_RECLAIM;
+    pR->nBegun = pLimit->nBegun;
     if( pLimit->bFair ){
       pR->iTurn = claimqAddSat(pLimit->iTurn, 1);
       pC->ids.aTurn = &pR->iTurn;
@@ -236,6 +238,9 @@ CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   }else{
     claimqBindInt(p, &s, CQ_LANE_RECLAIM_grant, pR->iGrant);
     claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
+    if( pR->eStmt==CQ_SQL_LIMIT_RECLAIM ){
+      claimqBindInt(p, &s, CQ_LANE_RECLAIM_begun, pR->nBegun);
+    }
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   }
   claimqClaimStamp(p, pC, &s, 1);

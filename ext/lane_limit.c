@@ -153,6 +153,7 @@ CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
     pL->group.nPer = claimqColInt(&s, CQ_COL_LIMIT_ROW_group_per_ms);
     pL->bFair = (u8)claimqColInt(&s, CQ_COL_LIMIT_ROW_fair);
     pL->bGroups = (u8)claimqColInt(&s, CQ_COL_LIMIT_ROW_groups);
+    pL->nBegun = claimqColInt(&s, CQ_COL_LIMIT_ROW_begun);
     pL->iTurn = claimqColInt(&s, CQ_COL_LIMIT_ROW_turn);
     pL->iKeyless = claimqColInt(&s, CQ_COL_LIMIT_ROW_keyless_turn);
   }

@@ -16,6 +16,7 @@ CREATE TABLE {{S}}.claimq_limit(
   group_rate       INTEGER CHECK(group_rate BETWEEN 0 AND 10000),
   group_per_ms     INTEGER CHECK(group_per_ms>0),
   fair             INTEGER NOT NULL DEFAULT 0 CHECK(fair BETWEEN 0 AND 1),
+  begun            INTEGER NOT NULL DEFAULT 0,  -- claims so far
   turn             INTEGER NOT NULL DEFAULT 0,  -- the last turn taken
   keyless_turn     INTEGER NOT NULL DEFAULT 0,  -- by jobs without a group_key
   -- 1: the lane keeps groups
@@ -328,9 +329,10 @@ BEGIN
     WHERE lane_id=new.lane_id AND group_rate>0 AND new.group_id>0;
   UPDATE claimq_group SET at_ms=new.at_ms, turn=max(turn, new.turn)
   WHERE group_id=new.group_id;
-  UPDATE claimq_limit SET turn=max(turn, new.turn),
+  UPDATE claimq_limit SET begun=begun+(begun<9223372036854775807),
+    turn=max(turn, new.turn),
     keyless_turn=iif(new.group_id=0, max(keyless_turn, new.turn), keyless_turn)
-  WHERE lane_id=new.lane_id AND new.turn>0;
+  WHERE lane_id=new.lane_id;
 END;
 
 --------------------------------------------------------------------------
@@ -338,7 +340,7 @@ END;
 
 -- name: LIMIT_ROW
 SELECT max_active, rate, per_ms, group_max_active, group_rate, group_per_ms,
-  fair, groups, turn, keyless_turn
+  fair, groups, begun, turn, keyless_turn
 FROM {{S}}.claimq_limit WHERE lane_id=:lane
 
 -- fragment: LIMIT_LANE_LEASES
@@ -434,14 +436,20 @@ WHERE head_id IN (SELECT id FROM claimq_ids(:ids))
 -- fragment: LIMIT_SLOT
 slot=iif(l.claim_id IS NULL, NULL, ifnull(l.turn, 0))
 
+-- fragment: LIMIT_SAME
+-- Nobody has claimed in the lane since the limits were read.  (Where SQLite
+-- isolates connections that is so; with read_uncommitted it does not.)
+:begun=(SELECT n.begun FROM {{S}}.claimq_limit AS n WHERE n.lane_id=j.lane_id)
+
 -- name: LIMIT_STAMP like LANE_STAMP
 UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
-FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}}
+FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND {{LIMIT_SAME}}
 
 -- name: LIMIT_RECLAIM like LANE_RECLAIM
 UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
   {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
-FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND state='active'
+FROM claimq_ids(:ids) AS l
+WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
 
 --------------------------------------------------------------------------
 -- claimq_limit()

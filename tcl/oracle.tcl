@@ -60,7 +60,8 @@ set oracle_content {
   job claimq_job {job_id lane_id partition_key priority payload
     required_capabilities attempt_index reclaim_count created_at_ms
     available_at_ms source_key max_attempts backoff_ms backoff_factor
-    backoff_max_ms max_reclaims reclaim flow_id namespace instance_tag state
+    backoff_max_ms max_reclaims reclaim group_key flow_id namespace
+    instance_tag state
     result last_error error_class progress terminal_at_ms fencing_token attempts
     claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms
     on_failure waits_for}
@@ -113,6 +114,8 @@ set oracle_bad {
   {SELECT claimq_schedule('n1', 'every 0 s', 'l1', 1)} bad_argument
   {SELECT claimq_schedule('n1', '@daily', 'l1', 1, 'delay_ms', 1)} bad_argument
   {SELECT claimq_requeue(999999)} not_found
+  {SELECT claimq_limit('l1', 'rate', 10001, 'per_ms', 1)} bad_argument
+  {SELECT claimq_limit('l9', 'per_ms', 1)} bad_argument
   {SELECT claimq_grant(999999, 'w1', 1)} not_found
   {SELECT claimq_revoke(999999)} not_found
   {SELECT claimq_cancel('qwb:0', 'force', 1)} bad_argument
@@ -215,6 +218,7 @@ proc oracle_sql_call {op arglist} {
       set degrade [expr {$c eq "NULL" ? "" : ", 'degrade', $c"}]
       set call "claimq_queue($a, $b$degrade)"
     }
+    limit {set call "claimq_limit($a[oracle_options $b]$at)"}
     fence {set call "claimq_fence($a, $b)"}
     schedule {
       set call "claimq_schedule($a, 'every $b ms', [model::lit $c],\
@@ -534,6 +538,7 @@ proc oracle_make_job {} {
     max_reclaims 40 {0 1 2}
     reclaim 30 {grant grant auto}
     partition_key 10 {0 1 -3}
+    group_key 20 {g1 g2 {}}
     flow_id 10 {f1} namespace 10 {n1} instance_tag 10 {t1}
   }] [oracle_due [expr {$op eq "insert_job"}]]]
   if {$op eq "submit"} {
@@ -755,7 +760,7 @@ proc oracle_make_admin {} {
   set now $::O(now)
   set op [oracle_one {cancel_batch cancel_job cancel_flow revoke change change
     grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
-    raw schedule schedule unschedule}]
+    raw limit limit schedule schedule unschedule}]
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -772,6 +777,13 @@ proc oracle_make_admin {} {
         [oracle_random 2] $now]]
     }
     revoke {return [list revoke [list [oracle_some_job] $now]]}
+    limit {
+      return [list limit [list [oracle_one {l1 l2}] [oracle_one {
+        {max_active 1} {max_active 3} {max_active 0} {max_active NULL}
+        {rate 2 per_ms 100} {rate 1 per_ms 1000}
+        {max_active NULL rate NULL per_ms NULL}
+        {max_active NULL rate NULL per_ms NULL}}] $now]]
+    }
     change {
       return [list change [list [oracle_some_job] [concat [oracle_opts {
         lane 20 {l1 l2} priority 30 {-5 0 1 9} payload 15 {new 43}

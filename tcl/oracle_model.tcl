@@ -24,7 +24,7 @@ namespace eval model {
   # holders, fences, letters, sets of capabilities, who waits for whom, keys
   # that stay taken, schedules; and the last key of each.
   variable tables {batch job attempt event grant part message holder fence
-                   letter capset after unique schedule last}
+                   letter capset after unique schedule last limit starts}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -399,7 +399,8 @@ proc model::new_job {lane payload opts now} {
     backoff_factor [opt $opts backoff_factor 2] \
     backoff_max_ms [opt $opts backoff_max_ms 60000] \
     max_reclaims [opt $opts max_reclaims 1000] \
-    reclaim [opt $opts reclaim auto] flow_id [opt $opts flow_id] \
+    reclaim [opt $opts reclaim auto] group_key [opt $opts group_key] \
+    flow_id [opt $opts flow_id] \
     namespace [opt $opts namespace] instance_tag [opt $opts instance_tag] \
     state [expr {$due > $now ? "delayed" : "ready"}] result NULL \
     last_error NULL error_class NULL progress NULL terminal_at_ms NULL \
@@ -564,8 +565,8 @@ proc model::end_job {id state now error {class NULL}} {
     if {$state ne "failed"} return
     set origin [dict create capabilities $required_capabilities]
     foreach name {priority source_key max_attempts backoff_ms backoff_factor
-                  backoff_max_ms max_reclaims reclaim partition_key flow_id
-                  namespace instance_tag} {
+                  backoff_max_ms max_reclaims reclaim partition_key group_key
+                  flow_id namespace instance_tag} {
       dict set origin $name [set $name]
     }
     new_letter lane $lane_id $id $payload NULL $created_at_ms $now \
@@ -586,6 +587,7 @@ proc model::spend_job {id now} {
 proc model::take_job {id owner inc ttl now} {
   set row [row job $id]
   set again [expr {[dict get $row state] eq "active"}]
+  lane_start [dict get $row lane_id] $now
   end_attempt $id $now interrupted_reclaimed NULL
   dict with row {
     set lease [lease qjc $id $fencing_token $lane_id $owner $inc $now $ttl]
@@ -608,7 +610,64 @@ proc model::take_job {id owner inc ttl now} {
 namespace eval model {
   variable jobcols {job_id lane_id partition_key priority payload
     required_capabilities attempt_index reclaim_count created_at_ms
-    available_at_ms progress}
+    available_at_ms progress group_key}
+}
+
+# Limits of a lane, without those of groups: {max_active N rate N per_ms N}.
+# NULL takes one away.
+proc model::limit {lane opts now} {
+  set limit [expr {[dict exists $::model::limit $lane]
+    ? [dict get $::model::limit $lane] : {}}]
+  dict for {name value} $opts {
+    if {$value eq "NULL"} {
+      dict unset limit $name
+    } else {
+      dict set limit $name $value
+    }
+  }
+  dict set ::model::limit $lane $limit
+  if {![dict exists $limit rate]} {dict unset ::model::starts $lane}
+  return 1
+}
+
+# One of them; empty if there is none.
+proc model::limit_of {lane name} {
+  if {![dict exists $::model::limit $lane $name]} {return ""}
+  return [dict get $::model::limit $lane $name]
+}
+
+# How many more leases may be live in the lane.
+proc model::lane_slots {lane now} {
+  set n [limit_of $lane max_active]
+  if {$n eq ""} {return $::model::max}
+  dict for {id row} $::model::job {
+    if {[dict get $row lane_id] eq $lane && [live $row $now]} {incr n -1}
+  }
+  return [expr {max($n, 0)}]
+}
+
+# How many more claims may begin.  A start after now counts as one at now.
+proc model::lane_room {lane now} {
+  set room [lane_slots $lane $now]
+  set n [limit_of $lane rate]
+  if {$n eq ""} {return $room}
+  if {[dict exists $::model::starts $lane]} {
+    foreach s [dict get $::model::starts $lane] {
+      if {min($s, $now) > $now-[limit_of $lane per_ms]} {incr n -1}
+    }
+  }
+  return [expr {min($room, max($n, 0))}]
+}
+
+proc model::lane_start {lane now} {
+  set n [limit_of $lane rate]
+  if {$n eq "" || $n == 0} return
+  set list {}
+  if {[dict exists $::model::starts $lane]} {
+    set list [lmap s [dict get $::model::starts $lane] {expr {min($s, $now)}}]
+  }
+  dict set ::model::starts $lane \
+    [lrange [concat $list $now] end-[expr {$n-1}] end]
 }
 
 proc model::job_order {a b} {
@@ -715,6 +774,7 @@ proc model::fire {lane now} {
 proc model::lane {lane owner ttl max inc caps part now failed} {
   if {$max > 0} {fire $lane $now}
   set rows {}
+  set max [expr {min($max, [lane_room $lane $now])}]
   set offered [caps_list $caps]
   dict for {id row} $::model::job {
     dict with row {
@@ -772,6 +832,8 @@ proc model::job_verb {verb claim token arg opts now} {
   switch $verb {
     guard {return 1}
     renew {
+      if {![live $row $now]
+          && [lane_slots [dict get $row lane_id] $now] == 0} {fail conflict}
       set end [renew job $id $arg $now]
       set_row attempt [list $id [dict get $row attempt_index]] \
         expires_at_ms $end
@@ -906,7 +968,7 @@ proc model::reclaim {id owner ttl inc max now} {
     return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
   }
   if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
-  return [list '$outcome'[string repeat |NULL 20]]
+  return [list '$outcome'[string repeat |NULL 21]]
 }
 
 proc model::reclaim_outcome {id owner max now} {
@@ -926,9 +988,12 @@ proc model::reclaim_outcome {id owner max now} {
   if {![reclaimable $id $now]} {return not_reclaimable}
   set row [row job $id]
   if {$max eq "NULL"} {set max [dict get $row max_reclaims]}
+  set spent [expr {[dict get $row reclaim_count] >= $max}]
+  if {!$spent && [lane_room [dict get $row lane_id] $now] == 0} {
+    return limited
+  }
   drop grant [dict get $newest grant_id]
-  return [expr {[dict get $row reclaim_count] >= $max
-    ? "reclaim_cap_exceeded" : "claimed"}]
+  return [expr {$spent ? "reclaim_cap_exceeded" : "claimed"}]
 }
 
 #--------------------------------------------------------------------------
