@@ -251,6 +251,8 @@ struct CqIds {
   int n, nAlloc;
   const CqRows *pRows;            /* The rows of the first keys, or 0 */
   int iLease;                     /* Where their claim columns begin */
+  const i64 *aTurn;               /* Turns of the first nTurn keys, or 0 */
+  int nTurn;
 };
 #define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
 #define CQ_IDS_MODULE "claimq_ids"
@@ -379,8 +381,9 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
-/* Not options: the first call of claimq_schedule() sets it. */
+/* Not options: claimq_schedule() and claimq_limit() set them. */
 #define CQ_SET_SCHEDULES   0x10
+#define CQ_SET_LIMITS      0x40
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
@@ -640,7 +643,7 @@ struct CqPut {
 ** :limit of the rows that depend on them. */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, aFirst[2];
+  int eSelect, eDelete, aFirst[3];
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 

@@ -25,23 +25,6 @@
 */
 #include "lane.h"
 
-/* The claim's own state. */
-typedef struct CqLane CqLane;
-struct CqLane {
-  CqCaps offered;                 /* The worker's capabilities */
-  CqIds sets;                     /* Sets that it satisfies, besides set 0 */
-  CqJobKey *aPick;                /* The best jobs so far, in order */
-  int nPick, nPickAlloc;
-  CqIds spent;                    /* Met, and reclaimed too often */
-  CqIds passed;                   /* Passed over, where these were many */
-  CqIds late;                     /* Sets with many that waited and are due */
-  i64 iNow;
-  int nDue;                       /* Jobs of this set that waited and are due */
-  u8 bFound;                      /* This set has something to give */
-  u8 bNew;                        /* All jobs taken are new */
-  u8 bScheduled;                  /* Jobs are to be put before any is taken */
-  u8 bPut;                        /* They are */
-};
 typedef char CqCheckLane[sizeof(CqLane)<=sizeof(CqOwn) ? 1 : -1];
 
 static CqLane *cqLaneOwn(CqClaim *pC){
@@ -59,6 +42,7 @@ CQ_PRIV void claimqLaneDone(CqClaim *pC){
   claimqIdsClear(&pL->spent);
   claimqIdsClear(&pL->passed);
   claimqIdsClear(&pL->late);
+  claimqLimitFree(pL->pLimit);
   sqlite3_free(pL->aPick);
   sqlite3_free(pL->offered.a);
 }
@@ -269,6 +253,31 @@ static void cqLaneChoose(CqOp *p, CqClaim *pC){
   claimqStmtDone(p, &ready);
 }
 
+/*
+** The best jobs of one set.
+*/
+CQ_PRIV int claimqLaneBest(
+  CqOp *p, CqClaim *pC, i64 iSet, i64 nMax, const CqJobKey **pa
+){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt ready = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
+  i64 nSaved = pC->nMax;
+  pL->nPick = 0;
+  pC->nMax = nMax;
+  cqLaneOfferSet(p, pC, &ready, iSet);
+  claimqStmtDone(p, &ready);
+  pC->nMax = nSaved;
+  *pa = pL->aPick;
+  return pL->nPick;
+}
+
+CQ_PRIV void claimqLanePicks(CqOp *p, CqClaim *pC, const CqOffer *a, int n){
+  CqLane *pL = cqLaneOwn(pC);
+  int i;
+  pL->nPick = 0;
+  for(i=0; i<n; i++) cqLanePick(p, pL, n, i, &a[i].key);
+}
+
 /**************************************************************************
 ** The rows
 */
@@ -389,7 +398,8 @@ static void cqLaneIds(CqOp *p, CqClaim *pC){
 */
 CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  int nJob;
+  i64 nMax = pC->nMax;
+  int nJob, bTidy;
   pL->bScheduled = !pL->bPut
                 && claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL->bScheduled ){
@@ -399,17 +409,26 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
   pL->bNew = 1;
   pL->iNow = claimqNow(p);
+  claimqLimitBegin(p, pC);
   if( pL->offered.n ) cqLaneSets(p, pC);
-  if( pL->sets.n || !cqLaneStraight(p, pC) ){
-    cqLaneChoose(p, pC);
-    cqLaneRows(p, pC);
+  if( pC->nMax>0 ){
+    if( pL->pLimit && pL->pLimit->bGroups ){
+      claimqLimitChoose(p, pC);
+      cqLaneRows(p, pC);
+    }else if( pL->sets.n || !cqLaneStraight(p, pC) ){
+      cqLaneChoose(p, pC);
+      cqLaneRows(p, pC);
+    }
   }
   nJob = pC->pRows->nRow + pL->spent.n;
-  if( pL->spent.n || nJob>CQ_STAY_MOST ) pL->bNew = 0;
+  if( pL->spent.n || nJob>CQ_STAY_MOST || pL->pLimit ) pL->bNew = 0;
   if( nJob>1 || !pL->bNew ) cqLaneIds(p, pC);
+  bTidy = pL->passed.n || pL->late.n
+       || (pL->pLimit && (pL->pLimit->late.n || pL->pLimit->wrong.n));
   pC->task.eNeed = nJob==0 ? CQ_NEED_NOTHING
-                 : pL->passed.n || pL->late.n ? CQ_NEED_TIDY
+                 : bTidy ? CQ_NEED_TIDY
                  : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
+  pC->nMax = nMax;
 }
 
 /*
@@ -419,11 +438,18 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt;
+  i64 iAt = CQ_I64_MAX, iOpens = 0, iPut;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
-  iAt = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
-  if( iAt<=claimqNow(p) ) return claimqNow(p);
+  iPut = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  if( iPut<=claimqNow(p) ) return claimqNow(p);
+  if( pL->pLimit && pL->pLimit->room.nRoom==0 ){
+    iOpens = pL->pLimit->room.iNext;
+    pL->bFree = 1;
+    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ){
+      return iPut<iOpens ? iPut : iOpens;
+    }
+  }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
     i64 iLater;
@@ -435,8 +461,11 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
     claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
     iLater = claimqLookLater(p, &s);
     if( iLater<iAt ) iAt = iLater;
+    iLater = claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]);
+    if( iLater<iAt ) iAt = iLater;
   }
-  return iAt;
+  if( iAt<iOpens ) iAt = iOpens;
+  return iPut<iAt ? iPut : iAt;
 }
 
 /*
@@ -478,6 +507,7 @@ static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
           CQ_COL_LANE_WHY_cap_id)) ){
     return CQ_WHY_CAPABILITY;
   }
+  if( claimqColInt(pJob, CQ_COL_LANE_WHY_blocked) ) return CQ_WHY_BLOCKED;
   job.iAvailable = claimqColInt(pJob, CQ_COL_LANE_WHY_available_at_ms);
   job.bActive = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_active);
   job.bAuto = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_auto);
@@ -489,20 +519,63 @@ static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
   return eWhy;
 }
 
+/*
+** The job is claimable, but for the limits of its lane and its group.  Returns
+** the reason; *pzDetail names the limit.
+*/
+static int cqLaneWhyLimit(
+  CqOp *p, CqLane *pL, const CqStmt *pJob, i64 *piUntil, const char **pzDetail
+){
+  static const char *const az[][2] = {
+    { 0, 0 },
+    { 0, 0 },
+    { "max_active", "group_max_active" },
+    { "rate", "group_rate" },
+  };
+  static const int aWhy[] = {
+    CQ_WHY_CLAIMABLE, CQ_WHY_PAUSED, CQ_WHY_LIMIT, CQ_WHY_RATE
+  };
+  CqRoom room;
+  if( pL->pLimit==0 ) return CQ_WHY_CLAIMABLE;
+  claimqLimitJob(p, pL->pLimit, claimqColInt(pJob, CQ_COL_LANE_WHY_group_id),
+                 &room);
+  if( p->rc ) return CQ_WHY_CLAIMABLE;
+  if( room.eWhy!=CQ_LIMIT_NONE ) *piUntil = room.iNext;
+  *pzDetail = az[room.eWhy][room.bGroup];
+  if( room.eWhy==CQ_LIMIT_PAUSED ){
+    const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;
+    *pzDetail = az[pLimit->nActive==0 ? CQ_LIMIT_ACTIVE
+                                      : CQ_LIMIT_RATE][room.bGroup];
+  }
+  return aWhy[room.eWhy];
+}
+
 CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
+  claimqLimitBegin(p, pC);
   if( pL->offered.n ) cqLaneSets(p, pC);
   s = claimqStmt(p, CQ_SQL_LANE_WHY);
   claimqBindText(p, &s, CQ_LANE_WHY_lane, pC->aArg[CQ_LANE_LANE].t);
   while( claimqStep(p, &s) ){
     i64 iUntil;
+    const char *zDetail = 0;
     int eWhy = cqLaneWhyJob(p, pC, &s, &iUntil);
-    CqCell *pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
+    CqCell *pDetail;
+    if( eWhy==CQ_WHY_CLAIMABLE ){
+      eWhy = cqLaneWhyLimit(p, pL, &s, &iUntil, &zDetail);
+    }
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
         claimqColInt(&s, CQ_COL_LANE_WHY_job_id), iUntil);
+    if( pDetail && zDetail ){
+      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(zDetail));
+    }
     if( pDetail && eWhy==CQ_WHY_CAPABILITY ){
       cqLaneLacks(p, pL, pWhy->pRows, pDetail,
           claimqColText(p, &s, CQ_COL_LANE_WHY_required_capabilities));
+    }else if( pDetail && eWhy==CQ_WHY_BLOCKED ){
+      claimqLaneAfterWhy(p, pWhy->pRows, pDetail,
+                         claimqColInt(&s, CQ_COL_LANE_WHY_job_id));
     }
   }
   claimqStmtDone(p, &s);
@@ -512,6 +585,20 @@ CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
 /**************************************************************************
 ** Writing
 */
+
+/*
+** Jobs of a set that waited become ready, nMost at most.  Returns their number.
+*/
+CQ_PRIV i64 claimqLanePromote(CqOp *p, CqClaim *pC, i64 iSet, i64 nMost){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
+  claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
+                pC->aArg[CQ_LANE_PARTITION].i);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_set, iSet);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_limit, nMost);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  return claimqExec(p, &s);
+}
 
 /*
 ** Upkeep: jobs that were passed over go where they wait, and jobs that waited
@@ -528,15 +615,9 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
     claimqExec(p, &s);
   }
   for(i=0; i<pL->late.n && nMost>0; i++){
-    s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
-    claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
-                  pC->aArg[CQ_LANE_PARTITION].i);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_set, pL->late.a[i]);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_limit, nMost);
-    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-    nMost -= claimqExec(p, &s);
+    nMost -= claimqLanePromote(p, pC, pL->late.a[i], nMost);
   }
+  claimqLimitTidy(p, pC);
 }
 
 /*
@@ -564,7 +645,11 @@ CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   if( pL->bScheduled ) cqLaneScheduled(p, pC);
   if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
   n = pC->ids.n;
-  if( n==0 ){
+  if( pL->pLimit ){
+    s = claimqStmt(p, CQ_SQL_LIMIT_STAMP);
+    claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  }else if( n==0 ){
     assert( pL->bNew && pC->pRows->nRow==1 );
     n = 1;
     s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEW);

@@ -34,7 +34,7 @@
 # were tried out, not copied from a manual.  attempts: the queue counts how
 # often a job was claimed.  Where waits is true there are also
 #      "wake":1200.5,"wake_max":2100.7    microseconds: the median, the largest
-#      "idle":0.1                         milliseconds of processor time a second
+#      "idle":0.1                         processor time, ms a second
 #
 # QUICK=1 in the environment: 1,000 and 100,000 only.  CLAIMQ_SO names the
 # extension if the second argument does not (default ./claimq.so).

@@ -64,6 +64,7 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_note", "XP" }, { "claimq_cron_next", "FIM" },
   { "claimq_schedule", "OFLPZ" }, { "claimq_unschedule", "OZ" },
   { "claimq_schedule_sound", "FX" }, { "claimq_alone", "P" },
+  { "claimq_cancel_flow", "OZ" },
   { "claimq_init", "" }, { "claimq_version", "" },
 };
 #define FZ_NHINT ((int)(sizeof(fzHint)/sizeof(fzHint[0])))
@@ -77,6 +78,7 @@ static const struct { const char *zName; char cHint; } fzOption[] = {
   { "backoff_ms", 'I' }, { "backoff_factor", 'M' }, { "backoff_max_ms", 'I' },
   { "max_reclaims", 'M' }, { "reclaim", 'E' }, { "partition_key", 'M' },
   { "flow_id", 'O' }, { "namespace", 'O' }, { "instance_tag", 'O' },
+  { "after", 'X' }, { "on_failure", 'E' }, { "unique_for_ms", 'I' },
   { "result", 'P' }, { "incarnation_id", 'O' }, { "lane_id", 'L' },
   { "capability_hash", 'O' }, { "worker_capabilities", 'G' },
   { "route_snapshot_json", 'X' }, { "admission_summary", 'R' },

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 
+import claimq
 import webdriver
 from claimq.look import now_ms
 from support import HOUR, run
@@ -121,7 +122,7 @@ class Tests(Boards):
         self.claim("mail", "worker-a")
         self.enter()
         self.go("scope?d=lane&s=mail")
-        self.until("why", [["held"], ["capabilities are missinggpu"]])
+        self.until("why", [["held"], ['capabilities are missing["gpu"]']])
         self.until("held", [["#%d" % job, "worker-a"]])
         self.until("rows", [["#1", "held worker-a", "<b>first</b>"],
                             ["#2", "ready", "second"]])
@@ -336,6 +337,10 @@ class Tests(Boards):
 
     def test_screenshots(self):
         """Overview, scope and job, in light and dark."""
+        self.db.close()
+        self.path = os.path.abspath("shop.db")
+        self.db = claimq.connect(self.path)
+        self.addCleanup(self.db.close)
         job = story(self)
         self.enter()
         os.makedirs(SHOTS, exist_ok=True)

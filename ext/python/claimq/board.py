@@ -37,7 +37,7 @@ import claimq
 
 from . import __version__
 from .live import Live, depth, series
-from .look import COUNTS, DISCIPLINES, PAGE, Look, Trouble, now_ms, plain
+from .look import DISCIPLINES, PAGE, Look, Trouble, now_ms, plain
 
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "static")
 _STATIC = {"/style.css": "text/css", "/page.js": "text/javascript",
@@ -157,8 +157,7 @@ class Board(http.server.ThreadingHTTPServer):
                 "trouble": self.live.trouble,
                 "counted": {name: picture[name]
                             for name in ("at_ms", "took_ms", "approx")},
-                "dead": sum(row["dead"] for row in picture["scopes"]
-                            if row["discipline"] != "dead_letter")}
+                "dead": picture["totals"]["dead"]}
 
     def get_start(self, given):
         """What does not change while the board runs."""
@@ -192,10 +191,9 @@ class Board(http.server.ThreadingHTTPServer):
             row["series"] = series(picture, row["discipline"],
                                    row["scope"])["depth"]
             found.append(row)
-        totals = {name: sum(row[name] for row in picture["scopes"]
-                            if row["discipline"] != "dead_letter")
-                  for name in COUNTS}
-        return {"scopes": found, "matching": len(rows), "totals": totals,
+        return {"scopes": found, "matching": len(rows),
+                "all_scopes": picture["all_scopes"],
+                "totals": picture["totals"],
                 "rate": sum(row["rate"] or 0 for row in picture["scopes"]),
                 "series": series(picture),
                 "workers": _short_workers(picture["workers"][:8]),

@@ -23,6 +23,7 @@ from .look import COUNTS, Look, now_ms
 
 BUCKET = 10000            # ms: one bar of a plot
 BUCKETS = 60              # ten minutes
+SCOPES = 2000             # of each discipline, the fullest
 PAUSE = 0.25              # seconds between two pictures, at least
 
 
@@ -119,9 +120,12 @@ class Live:
     def _count(self, look):
         rest = 20 if look.value("PRAGMA journal_mode") == "wal" else 100
         if self.picture is None:
+            rows = [dict(row, rate=None) for row in look.preview()]
             self.picture = {
                 "at_ms": now_ms(), "took_ms": 0, "approx": True, "held": [],
-                "scopes": [dict(row, rate=None) for row in look.preview()],
+                "scopes": rows, "all_scopes": len(rows),
+                "totals": {name: sum(row[name] for row in rows)
+                           for name in COUNTS},
                 "workers": [], "past": [({}, {})] * BUCKETS, "depths": [],
                 "next_at_ms": None}
             self._notify()
@@ -147,7 +151,7 @@ class Live:
         """Everything.  Each part is a read transaction of its own: what one
         looks at together with the next need not be of the same moment."""
         now = now_ms()
-        scopes = look.stats()
+        scopes, totals, n = look.fullest(SCOPES)
         held = look.held()
         owners = look.recent_owners()
         rates = look.rates()
@@ -163,6 +167,7 @@ class Live:
         self._remember(now, scopes)
         return {
             "at_ms": now, "approx": False, "scopes": scopes, "held": held,
+            "totals": totals, "all_scopes": n,
             "workers": _workers(held, owners, now), "past": past,
             "depths": list(self._depths),
             "next_at_ms": _next(scopes, held, now)}

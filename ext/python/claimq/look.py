@@ -21,6 +21,7 @@ Nothing is held between two questions: a connection is in a transaction only
 inside of reading(), and the connection cannot write unless it was asked for.
 """
 import contextlib
+import heapq
 import json
 import pathlib
 import sqlite3
@@ -155,6 +156,30 @@ class Look:
     def stats(self, discipline=None, scope=None):
         where, arguments = _where(discipline=discipline, scope=scope)
         return self.rows("SELECT * FROM claimq_stats" + where, *arguments)
+
+    def fullest(self, limit):
+        """(rows, totals, n): the scopes of each discipline that have most in
+        them, the sums of all, and how many there are.  Rows are looked at one
+        by one: there may be a million sessions."""
+        cursor = self.db.execute("SELECT * FROM claimq_stats")
+        names = [column[0] for column in cursor.description]
+        places = [names.index(name) for name in COUNTS]
+        sums, n = [0] * len(COUNTS), 0
+        best = {name: [] for name in DISCIPLINES}
+        for row in cursor:
+            counts = [row[place] for place in places]
+            if row[0] != "dead_letter":
+                n += 1
+                sums = [a + b for a, b in zip(sums, counts)]
+            heap = best[row[0]]
+            item = (sum(counts), row[1], row)
+            if len(heap) < limit:
+                heapq.heappush(heap, item)
+            else:
+                heapq.heappushpop(heap, item)
+        rows = [dict(zip(names, row)) for name in DISCIPLINES
+                for _, _, row in sorted(best[name])]
+        return rows, dict(zip(COUNTS, sums)), n
 
     def why(self, discipline, scope, **options):
         where, arguments = _where(discipline=discipline, scope=scope, **options)
@@ -425,13 +450,20 @@ class Look:
 
     def _blocked(self, lane, kind, after, limit):
         """Jobs that wait for others."""
+        ids = [row[0] for row in self.db.execute(
+            "SELECT DISTINCT job_id FROM claimq_after WHERE job_id>?"
+            " ORDER BY job_id LIMIT ?", [after or 0, SEARCH]).fetchall()]
         rows = self.rows(
-            "SELECT %s FROM claimq_job WHERE lane_id=? AND state='blocked'"
-            " AND job_id>? ORDER BY job_id LIMIT ?" % self._JOB,
-            lane, after or 0, limit + 1)
+            "SELECT %s FROM claimq_job WHERE job_id IN"
+            " (SELECT value FROM json_each(?)) AND lane_id=?"
+            " AND state='blocked' ORDER BY job_id LIMIT ?" % self._JOB,
+            json.dumps(ids), lane, limit + 1)
         for row in rows:
             row["kind"] = "blocked"
-        return _cut(rows, limit, "job_id")
+        page = _cut(rows, limit, "job_id")
+        if page["after"] is None and len(ids) == SEARCH:
+            page["after"] = json.dumps(ids[-1])
+        return page
 
     def _ended(self, lane, kind, after, limit):
         """Jobs that ended, the last first."""
@@ -509,11 +541,27 @@ class Look:
             " WHERE subject_kind=? AND subject_label=?", kind, label)
 
     def limits(self, lane):
-        """The limits of a lane, in a release that has them."""
-        columns = self.columns("claimq_limit")
-        if "lane_id" not in columns:
+        """The limits of a lane and how full they are: `active` leases,
+        `started` claims in the last per_ms, groups that are at theirs."""
+        now = now_ms()
+        if not self.columns("claimq_limit"):
             return []
-        return self.rows("SELECT * FROM claimq_limit WHERE lane_id=?", lane)
+        rows = self.rows("SELECT * FROM claimq_limit WHERE lane_id=?", lane)
+        for row in rows:
+            row["active"] = self.value(
+                "SELECT count(*) FROM (SELECT 1 FROM claimq_slot"
+                " WHERE lane_id=? AND expires_at_ms>? LIMIT ?)",
+                lane, now, BAR)
+            if row["per_ms"] is not None:
+                row["started"] = self.value(
+                    "SELECT count(*) FROM (SELECT at_ms FROM claimq_start"
+                    " WHERE lane_id=? AND group_id=0 ORDER BY seq DESC"
+                    " LIMIT 10000) WHERE at_ms>?", lane, now - row["per_ms"])
+            row["full_groups"] = self.rows(
+                "SELECT group_key, opens_at_ms FROM (SELECT group_key,"
+                " opens_at_ms FROM claimq_group WHERE lane_id=? LIMIT ?)"
+                " WHERE opens_at_ms>? LIMIT 20", lane, SEARCH, now)
+        return rows
 
     def schedules(self, lane=None, after=None, limit=PAGE):
         if not self.columns("claimq_schedule"):

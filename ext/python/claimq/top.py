@@ -102,9 +102,7 @@ class View:
 
     def _title(self, picture, now):
         lanes = sum(row["rate"] or 0 for row in picture["scopes"])
-        total = {name: sum(row[name] for row in picture["scopes"]
-                           if row["discipline"] != "dead_letter")
-                 for name in ("ready", "held", "dead")}
+        total = picture["totals"]
         age = now - picture["at_ms"]
         parts = ["%d ready" % total["ready"], "%d held" % total["held"],
                  "%d dead" % total["dead"], "%.1f/s" % lanes,

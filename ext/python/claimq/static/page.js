@@ -491,7 +491,9 @@ const views = {
         counts(found.totals, found.rate, more),
         h("div", { class: "section" },
           plots(found.series, "Jobs waiting or held")),
-        section("Scopes", grouped.format(found.matching), search("filter",
+        section("Scopes", found.all_scopes > found.matching && !at.filter
+          ? "the " + count(found.matching) + " fullest of "
+            + count(found.all_scopes) : count(found.matching), search("filter",
           "Filter scopes", at.filter),
         found.scopes.length ? h("div", { class: "sheet" }, h("table",
           { "data-table": "scopes" },
@@ -864,32 +866,30 @@ function partitionTable(rows, at) {
     h("td", { class: "opt sub clip" }, row.last_error || ""))))));
 }
 
+function meter(n, most) {
+  const part = most > 0 ? Math.min(1, n / most) : 1;
+  return [count(n) + " of " + count(most), h("div", { class: "meter"
+    + (part >= 1 ? " full" : "") }, s("svg", { viewBox: "0 0 100 6",
+    preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect",
+    { width: (part * 100).toFixed(1), height: 6 })))];
+}
+
 function limitSheet(limit, counts) {
-  const parts = [];
-  if (limit.max_active !== null && limit.max_active !== undefined) {
-    const held = counts ? counts.held : 0;
-    const part = limit.max_active > 0 ? Math.min(1, held / limit.max_active)
-      : 1;
-    parts.push(["active at a time", [count(held) + " of "
-      + count(limit.max_active), limit.max_active === 0 ? " (paused)" : "",
-    h("div", { class: "meter" + (part >= 1 ? " full" : "") }, s("svg",
-      { viewBox: "0 0 100 6", preserveAspectRatio: "none",
-        "aria-hidden": "true" }, s("rect", { width: (part * 100).toFixed(1),
-        height: 6 })))]]);
-  }
-  if (limit.rate) {
-    parts.push(["rate", count(limit.rate) + " in " + span(limit.per_ms)]);
-  }
-  if (limit.group_max_active !== null && limit.group_max_active !== undefined) {
-    parts.push(["active in a group", count(limit.group_max_active)]);
-  }
-  if (limit.group_rate) {
-    parts.push(["rate of a group", count(limit.group_rate) + " in "
-      + span(limit.group_per_ms)]);
-  }
-  if (limit.fair) parts.push(["groups", "take turns"]);
-  if (counts) parts.push(["held back now", count(counts.limited)]);
-  return h("div", { class: "sheet pad" }, facts(parts));
+  const given = (value) => value !== null && value !== undefined;
+  return h("div", { class: "sheet pad" }, facts([
+    ["active at a time", given(limit.max_active) ? limit.max_active === 0
+      ? "none: the lane is paused" : meter(limit.active, limit.max_active)
+      : null],
+    ["claims in " + span(limit.per_ms || 0), given(limit.rate)
+      ? meter(limit.started, limit.rate) : null],
+    ["active in each group", given(limit.group_max_active) ? "at most "
+      + count(limit.group_max_active) : null],
+    ["claims of each group", given(limit.group_rate) ? "at most "
+      + count(limit.group_rate) + " in " + span(limit.group_per_ms) : null],
+    ["groups", limit.fair ? "take turns" : null],
+    ["groups at their limit", limit.full_groups.length ? limit.full_groups
+      .map((one) => one.group_key).join(", ") : null],
+    ["held back now", counts ? count(counts.limited) : null]]));
 }
 
 function scheduleTable(rows) {
