@@ -19,13 +19,13 @@
 ** How it works
 **
 ** No process watches the clock.  A claim of a lane asks claimqScheduleDue(),
-** one seek, whether a schedule of the lane is due.  (The first schedule that a
-** database gets sets a bit among its settings, which every connection has in
-** memory: where there are none, claims do not even look.)  If so it writes, in its own
+** one seek, whether a schedule of the lane is due.  If so it writes, in its own
 ** transaction: claimqSchedulePut() moves the schedule on, by an UPDATE that
 ** finds the row only if nobody else was faster, and puts the job through
 ** claimq_submit()'s own functions.  So each time gets one job, however many
-** workers meet it, and a worker that dies meanwhile has done nothing.
+** workers meet it, and a worker that dies meanwhile has done nothing.  (The
+** first schedule that a database gets sets a bit among its settings, which
+** every connection has in memory: without it claims do not even look.)
 **
 ** A schedule remembers the last of its times that came (last_at_ms), and
 ** next_at_ms follows from that by a trigger: see sql/schedule.sql.  It never

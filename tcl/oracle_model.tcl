@@ -687,7 +687,7 @@ proc model::can_run {row offered} {
 
 # Schedules, of periods only.  seq: among those of the same time the one that
 # was written first comes first.
-proc model::after {every time until enabled} {
+proc model::next_time {every time until enabled} {
   set next [expr {($time/$every + 1)*$every}]
   if {!$enabled || $until ne "NULL" && $next > $until} {return NULL}
   return $next
@@ -711,7 +711,7 @@ proc model::schedule {name every lane payload opts now} {
     }
   }
   set from [expr {$last eq "NULL" ? $created : $last}]
-  set next [after $every $from $until $enabled]
+  set next [next_time $every $from $until $enabled]
   dict set ::model::schedule $name [list name $name spec "every $every ms" \
     lane_id $lane next_at_ms $next last_at_ms $last created_at_ms $created \
     catch_up [opt $opts catch_up one] until_at_ms $until enabled $enabled \
@@ -758,7 +758,7 @@ proc model::fire {lane now} {
         }
       }
       set_row schedule $name last_at_ms $latest \
-        next_at_ms [after $every $latest $until_at_ms 1]
+        next_at_ms [next_time $every $latest $until_at_ms 1]
       foreach t $times {
         submit $lane_id $payload \
           [dict merge $opts [list source_key schedule:$name:$t]] $t
