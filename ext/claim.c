@@ -53,6 +53,7 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
     pC->pDef->xTidy(p, pC);
   }
   pC->pDef->xStamp(p, pC);
+  pTask->bNoKeep = pC->pRows->nRow==0;
 }
 
 /**************************************************************************
@@ -60,68 +61,155 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
 */
 
 /*
-** The scope of the call: its scope arguments, joined by slashes.  The caller
-** frees; 0 if all of them are NULL, or there is no memory.
+** The text that was put together, never 0 unless op has an error.  The caller
+** frees it.
 */
-static char *cqClaimScope(CqOp *p, const CqClaim *pC){
-  char *z = 0;
-  int i, bAny = 0;
-  for(i=0; i<pC->pDef->nArg && p->rc==SQLITE_OK; i++){
-    const CqVal *pVal = &pC->aArg[i];
-    const char *zSep = bAny ? "/" : "";
-    if( pC->pDef->aArg[i].eRole!=CQ_ROLE_SCOPE ) continue;
-    if( !pVal->bGiven ){
-      z = sqlite3_mprintf("%z%s", z, zSep);
-    }else if( pC->pDef->aArg[i].eType==CQ_T_INT ){
-      z = sqlite3_mprintf("%z%s%lld", z, zSep, pVal->i);
-    }else{
-      z = sqlite3_mprintf("%z%s%.*s", z, zSep, pVal->t.n, pVal->t.z);
-    }
-    if( z==0 ) p->rc = SQLITE_NOMEM;
-    bAny = 1;
-  }
-  if( z && z[0]==0 ){
+static char *cqStrFinish(CqOp *p, sqlite3_str *pStr){
+  int rc = sqlite3_str_errcode(pStr);
+  char *z = sqlite3_str_finish(pStr);
+  if( rc ){
     sqlite3_free(z);
-    z = 0;
+    if( p->rc==SQLITE_OK ) p->rc = rc;
+    return 0;
   }
-  return z;
+  return z ? z : claimqTextDup(p, claimqStr(""));
+}
+
+/*
+** The scope of the call: its scope arguments, joined by slashes, without those
+** at the end that are NULL: `s`, `0/leader`, `lane`, `lane/mail`, `/mail`.  A
+** NULL and an empty text are two scopes.  The caller frees z, which is 0 if all
+** of the arguments are NULL, or there is no memory.
+*/
+static CqText cqClaimScope(CqOp *p, const CqClaim *pC){
+  sqlite3_str *pStr = sqlite3_str_new(p->db);
+  CqText t = {0, 0};
+  int i, nSlash = 0, bAny = 0;
+  for(i=0; i<pC->pDef->nArg; i++){
+    const CqVal *pVal = &pC->aArg[i];
+    if( pC->pDef->aArg[i].eRole!=CQ_ROLE_SCOPE ) continue;
+    if( pVal->bGiven ){
+      bAny = 1;
+      sqlite3_str_appendchar(pStr, nSlash, '/');
+      nSlash = 0;
+      if( pC->pDef->aArg[i].eType==CQ_T_INT ){
+        sqlite3_str_appendf(pStr, "%lld", pVal->i);
+      }else{
+        sqlite3_str_append(pStr, pVal->t.z, pVal->t.n);
+      }
+    }
+    nSlash++;
+  }
+  t.n = sqlite3_str_length(pStr);
+  t.z = cqStrFinish(p, pStr);
+  if( !bAny ){
+    sqlite3_free((char*)t.z);
+    t.z = 0;
+  }
+  return t;
 }
 
 /*
 ** The call has a request: say what it is for.
 */
 static void cqClaimRequest(CqOp *p, const CqClaim *pC){
-  char *z;
-  if( p->pReq==0 ) return;
+  CqText scope;
+  if( p->pReq==0 || p->rc ) return;
   assert( pC->pDef->bWrites && pC->pDef->xRows );
-  z = cqClaimScope(p, pC);
-  claimqRequestFor(p, pC->pDef->zName, claimqStr(z), pC->owner);
-  sqlite3_free(z);
+  scope = cqClaimScope(p, pC);
+  claimqRequestFor(p, pC->pDef->zName, scope, pC->owner);
+  sqlite3_free((char*)scope.z);
 }
 
 /*
-** What a claim remembers: a JSON array of its claim ids.  A row without a claim
-** id (a reclaim that ended the job) is remembered by its outcome, which stands
-** in its first column.
+** The claim that row i displaced; z==0 if none.  (What stands in a damaged row
+** instead of a claim id is not remembered.)
+*/
+static CqText cqClaimPrevious(const CqClaim *pC, int i){
+  int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
+  CqCell *a = claimqRow(pC->pRows, i);
+  CqText t = claimqCellGetText(&a[iClaim+CQ_CLAIM_PREVIOUS]);
+  i64 iHead, iFence;
+  if( t.z && !claimqClaimIdParse(t, pC->pDef->zPrefix, &iHead, &iFence) ){
+    t.z = 0;
+  }
+  return t;
+}
+
+/*
+** The claims that rows iFirst up to iEnd displaced, as a JSON array.  The last
+** of it counts for the rows that remain; none is no array at all.
+*/
+static void cqClaimAnswerPrevious(
+  const CqClaim *pC, sqlite3_str *pStr, int iFirst, int iEnd
+){
+  int i, n = iEnd-1;
+  while( n>iFirst
+      && claimqTextEq(cqClaimPrevious(pC, n), cqClaimPrevious(pC, n-1)) ) n--;
+  if( n==iFirst && cqClaimPrevious(pC, n).z==0 ) return;
+  for(i=iFirst; i<=n; i++){
+    CqText t = cqClaimPrevious(pC, i);
+    sqlite3_str_appendall(pStr, i==iFirst ? ",[" : ",");
+    if( t.z ) sqlite3_str_appendf(pStr, "\"%.*s\"", t.n, t.z);
+    else sqlite3_str_appendall(pStr, "null");
+  }
+  sqlite3_str_appendall(pStr, "]");
+}
+
+/*
+** What a claim remembers: a JSON array of its claim ids, each with the claims
+** that its rows displaced, if any: ["qwc:4:2",["qwc:4:1",null],"qwc:9:1"].  A
+** row without a claim id (a reclaim that ended the job) is remembered by its
+** outcome, which stands in its first column.
 */
 static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
-  CqText last = {0, 0};
-  char *z = sqlite3_mprintf("[");
-  int i;
-  for(i=0; z && i<pC->pRows->nRow; i++){
+  sqlite3_str *pStr = sqlite3_str_new(p->db);
+  CqText t;
+  int i, iEnd;
+  for(i=0; i<pC->pRows->nRow; i=iEnd){
     CqCell *a = claimqRow(pC->pRows, i);
     CqText id = claimqCellGetText(&a[iClaim]);
-    if( id.z==0 ) id = claimqCellGetText(&a[0]);
-    if( claimqTextEq(id, last) ) continue;
-    z = sqlite3_mprintf("%z%s\"%.*s\"", z, last.z ? "," : "", id.n, id.z);
-    last = id;
+    for(iEnd=i+1; id.z && iEnd<pC->pRows->nRow; iEnd++){
+      a = claimqRow(pC->pRows, iEnd);
+      if( !claimqTextEq(id, claimqCellGetText(&a[iClaim])) ) break;
+    }
+    if( id.z==0 ) id = claimqCellGetText(&claimqRow(pC->pRows, i)[0]);
+    sqlite3_str_appendf(pStr, "%s\"%.*s\"", i==0 ? "[" : ",", id.n, id.z);
+    cqClaimAnswerPrevious(pC, pStr, i, iEnd);
   }
-  if( z ) z = sqlite3_mprintf("%z]", z);
-  if( z==0 ) p->rc = SQLITE_NOMEM;
-  claimqRequestAnswer(p, claimqStr(z), 0);
-  sqlite3_free(z);
+  sqlite3_str_appendall(pStr, "]");
+  t.n = sqlite3_str_length(pStr);
+  t.z = cqStrFinish(p, pStr);
+  claimqRequestAnswer(p, t, 0);
+  sqlite3_free((char*)t.z);
+}
+
+/*
+** The rows from iFirst on are those of the claim id, and its array of displaced
+** claims comes next in the answer: fill them in.  (A contest whose claim is
+** gone shows the claim of another.)
+*/
+static void cqClaimReplayPrevious(
+  CqOp *p, CqClaim *pC, CqJson *pJ, CqText id, int iFirst
+){
+  int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
+  int i, bMore = 1;
+  CqText last = {0, 0};
+  for(i=iFirst; i<pC->pRows->nRow || bMore; i++){
+    if( bMore ){
+      int e = claimqJsonNext(pJ);
+      bMore = e>CQ_JSON_CLOSE;
+      if( bMore ) last = pJ->tok;
+      if( e==CQ_JSON_WORD ) last.z = 0;
+    }
+    if( i<pC->pRows->nRow ){
+      CqCell *a = &claimqRow(pC->pRows, i)[iClaim];
+      if( !claimqTextEq(id, claimqCellGetText(a)) ) continue;
+      claimqCellText(p, pC->pRows, &a[CQ_CLAIM_PREVIOUS], last);
+    }
+  }
 }
 
 /*
@@ -129,19 +217,27 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
 */
 static void cqClaimReplay(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
-  CqText json;
+  CqText json, id = {0, 0};
   CqJson j;
+  int e, iFirst = 0;
   pC->pRows->nRow = 0;
   json.z = p->pReq->zAnswer;
   json.n = p->pReq->nAnswer;
   claimqJsonInit(&j, json);
   if( claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return;
-  while( p->rc==SQLITE_OK && claimqJsonNext(&j)==CQ_JSON_STRING ){
-    if( memchr(j.tok.z, ':', (size_t)j.tok.n) ){
-      pC->pDef->xRows(p, pC, j.tok);
+  while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))>CQ_JSON_END ){
+    if( e==CQ_JSON_ARRAY ){
+      cqClaimReplayPrevious(p, pC, &j, id, iFirst);
+      continue;
+    }
+    if( e!=CQ_JSON_STRING ) break;
+    iFirst = pC->pRows->nRow;
+    id = j.tok;
+    if( memchr(id.z, ':', (size_t)id.n) ){
+      pC->pDef->xRows(p, pC, id);
     }else{
       CqCell *a = claimqRowsAdd(p, pC->pRows);
-      if( a ) claimqCellText(p, pC->pRows, &a[0], j.tok);
+      if( a ) claimqCellText(p, pC->pRows, &a[0], id);
     }
   }
 }

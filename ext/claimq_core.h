@@ -435,6 +435,23 @@ CQ_PRIV void claimqLimitBoth(
 /* 1 if an expired claim may be renewed while nLive others are live. */
 CQ_PRIV int claimqLimitSlot(const CqLimit*, i64 nLive);
 
+/* Which jobs of which groups are taken: a job that could be. */
+typedef struct CqOffer CqOffer;
+struct CqOffer {
+  CqJobKey key;
+  int iGroup;                     /* Of which group, by any number */
+  i64 nRoom;                      /* So many of the group may be taken */
+  i64 iTurn;                      /* When it was served last; 0: never */
+  int iHead, iPos;                /* The caller's own */
+  i64 nRank;                      /* OUT: its place in the group */
+  CqJobKey first;                 /* OUT: the first of the group */
+};
+/* Put those that are taken in front, in the order in which they are: at most
+** nMax.  Returns their number. */
+CQ_PRIV int claimqLimitPick(CqOffer*, int n, i64 nMax, int bFair);
+/* Sort offers by the lane's order. */
+CQ_PRIV void claimqOfferSort(CqOffer*, int n);
+
 /**************************************************************************
 ** Interface to core_wait.c: how long to sleep before looking again.  Times
 ** called ms are by the system clock, us are microseconds since the beginning.

@@ -251,6 +251,8 @@ struct CqIds {
   int n, nAlloc;
   const CqRows *pRows;            /* The rows of the first keys, or 0 */
   int iLease;                     /* Where their claim columns begin */
+  const i64 *aTurn;               /* Turns of the first nTurn keys, or 0 */
+  int nTurn;
 };
 #define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
 #define CQ_IDS_MODULE "claimq_ids"
@@ -380,8 +382,12 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_SERIAL      0x02
 #define CQ_SET_CLOCK       0x04   /* clock 'explicit' */
 #define CQ_SET_VACUUM      0x08
+/* Not options: claimq_schedule() and claimq_limit() set them. */
+#define CQ_SET_SCHEDULES   0x10
+#define CQ_SET_LIMITS      0x40
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
+CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);
@@ -404,6 +410,7 @@ struct CqRequest {
   CqText owner;
   u8 bReplay;                     /* It was made before: this is the answer */
   u8 bText;                       /* The answer is a text */
+  u8 bNull;                       /* It is NULL */
   char *zAnswer;
   int nAnswer;
   i64 iAnswer;
@@ -449,11 +456,12 @@ struct CqTask {
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
   u8 bKeep;                       /* The answer is to be remembered */
-  u8 bNoKeep;                     /* By xLoad: there is none worth it */
+  u8 bNoKeep;                     /* By xLoad, xApply: none is worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
+CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq_alone() */
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
@@ -636,7 +644,7 @@ struct CqPut {
 ** :limit of the rows that depend on them. */
 typedef struct CqVacuumDef CqVacuumDef;
 struct CqVacuumDef {
-  int eSelect, eDelete, aFirst[2];
+  int eSelect, eDelete, aFirst[3];
   u8 bOld;                        /* Only with older_than_ms, by that time */
 };
 
@@ -833,6 +841,10 @@ CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc);
 CQ_PRIV int claimqOriginRead(
   CqOp*, CqText origin, const CqArgDef *aDef, int nDef, char *zBuf, CqVal *aOut
 );
+/* The inverse: *pOut is the text, which the caller frees; 0 on error. */
+CQ_PRIV char *claimqOriginWrite(
+  CqOp*, const CqArgDef *aDef, int nDef, const CqVal *aVal, CqText *pOut
+);
 
 /* vacuum.c */
 struct CqVacuum {
@@ -844,7 +856,7 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
-** Interface to schedule.c: claimq_cron_next().
+** Interface to schedule.c: claimq_cron_next().  The rest of it is in lane.h.
 */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 

@@ -91,6 +91,10 @@ static int cqRegister(sqlite3 *db){
 ** An SQLite that was built without sqlite3_load_extension() has no list of its
 ** routines to give to a program's own extensions: these must be compiled with
 ** -DSQLITE_CORE.  Without the list not even a message can be made.
+**
+** A process may have two SQLites, a program's own and that of a library.  The
+** list of the first must not be replaced by that of the second: connections
+** and memory of the one would get into the hands of the other.
 */
 int sqlite3_claimq_init(
   struct sqlite3 *db, char **pzErrMsg,
@@ -98,6 +102,11 @@ int sqlite3_claimq_init(
 ){
 #ifndef SQLITE_CORE
   if( pApi==0 ) return SQLITE_ERROR;
+  if( sqlite3_api!=0 && sqlite3_api!=pApi ){
+    *pzErrMsg = pApi->mprintf("claimq: unsupported: another SQLite in this "
+        "process has loaded this file: load a copy of it from another place");
+    return SQLITE_ERROR;
+  }
 #endif
   SQLITE_EXTENSION_INIT2(pApi);
   (void)pApi;

@@ -121,6 +121,88 @@ CQ_PRIV void claimqLimitBoth(
   *pOut = room;
 }
 
+/**************************************************************************
+** Which jobs are taken, if groups are limited or take turns
+*/
+
+/* How offers are compared: <0 if the first goes before the second. */
+typedef int CqOfferOrder(const CqOffer*, const CqOffer*);
+
+static int cqOfferByKey(const CqOffer *a, const CqOffer *b){
+  return claimqJobCompare(&a->key, &b->key);
+}
+
+static int cqOfferByGroup(const CqOffer *a, const CqOffer *b){
+  if( a->iGroup!=b->iGroup ) return a->iGroup<b->iGroup ? -1 : 1;
+  return cqOfferByKey(a, b);
+}
+
+/* What does not fit comes last. */
+static int cqOfferOut(const CqOffer *p){
+  return p->nRank>=p->nRoom;
+}
+
+static int cqOfferByOrder(const CqOffer *a, const CqOffer *b){
+  if( cqOfferOut(a)!=cqOfferOut(b) ) return cqOfferOut(a) - cqOfferOut(b);
+  return cqOfferByKey(a, b);
+}
+
+/* Every group gives its first job before one gives its second, and so on; the
+** group that was served least recently begins. */
+static int cqOfferByTurn(const CqOffer *a, const CqOffer *b){
+  if( cqOfferOut(a)!=cqOfferOut(b) ) return cqOfferOut(a) - cqOfferOut(b);
+  if( a->nRank!=b->nRank ) return a->nRank<b->nRank ? -1 : 1;
+  if( a->iTurn!=b->iTurn ) return a->iTurn<b->iTurn ? -1 : 1;
+  return claimqJobCompare(&a->first, &b->first);
+}
+
+/* Let a[i] sink to its place in a heap of n whose greatest is on top. */
+static void cqOfferSink(CqOffer *a, int n, int i, CqOfferOrder *xOrder){
+  int iKid;
+  while( (iKid = 2*i+1)<n ){
+    CqOffer t;
+    if( iKid+1<n && xOrder(&a[iKid], &a[iKid+1])<0 ) iKid++;
+    if( xOrder(&a[i], &a[iKid])>=0 ) return;
+    t = a[i];
+    a[i] = a[iKid];
+    a[iKid] = t;
+    i = iKid;
+  }
+}
+
+/* Sort in place, n log n whatever the order was. */
+static void cqOfferSort(CqOffer *a, int n, CqOfferOrder *xOrder){
+  int i;
+  for(i=n/2-1; i>=0; i--) cqOfferSink(a, n, i, xOrder);
+  for(i=n-1; i>0; i--){
+    CqOffer t = a[0];
+    a[0] = a[i];
+    a[i] = t;
+    cqOfferSink(a, i, 0, xOrder);
+  }
+}
+
+CQ_PRIV void claimqOfferSort(CqOffer *a, int n){
+  cqOfferSort(a, n, cqOfferByKey);
+}
+
+/*
+** Without turns the jobs are taken in the lane's order, and one whose group has
+** no room left is passed over.  With turns they are taken in rounds.
+*/
+CQ_PRIV int claimqLimitPick(CqOffer *a, int n, i64 nMax, int bFair){
+  int i, nTake = 0;
+  cqOfferSort(a, n, cqOfferByGroup);
+  for(i=0; i<n; i++){
+    int bSame = i>0 && a[i].iGroup==a[i-1].iGroup;
+    a[i].nRank = bSame ? a[i-1].nRank+1 : 0;
+    a[i].first = bSame ? a[i-1].first : a[i].key;
+  }
+  cqOfferSort(a, n, bFair ? cqOfferByTurn : cqOfferByOrder);
+  while( nTake<n && nTake<nMax && !cqOfferOut(&a[nTake]) ) nTake++;
+  return nTake;
+}
+
 /*
 ** 1 if one more lease may be live beside nLive others: what the renewal of an
 ** expired claim needs.  It does not begin, so that the rate is not asked.

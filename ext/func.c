@@ -90,7 +90,7 @@ static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
   const CqRequest *pReq = p->pReq;
   if( pReq->bText ){
     sqlite3_result_text(pCtx, pReq->zAnswer, pReq->nAnswer, SQLITE_TRANSIENT);
-  }else{
+  }else if( !pReq->bNull ){
     sqlite3_result_int64(pCtx, pReq->iAnswer);
   }
 }
@@ -502,8 +502,9 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc){
     case 6: return claimqRestoreFuncs(pnFunc);
     case 7: return claimqWaitFuncs(pnFunc);
     case 8: return claimqSeeFuncs(pnFunc);
+    case 9: return claimqTxnFuncs(pnFunc);
   }
-  pD = claimqDiscipline(i-9);
+  pD = claimqDiscipline(i-10);
   if( pD==0 ) return 0;
   *pnFunc = pD->nFunc;
   return pD->aFunc;

@@ -13,14 +13,17 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in six files.  This one has its face, the arguments,
+** The discipline is in seven files.  This one has its face, the arguments,
 ** options and functions that a user sees, and what the others share.
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
 **     lane_submit.c   new jobs
+**     lane_after.c    jobs that wait for others
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
+**     schedule.c      jobs that are put at certain times
+**     lane_limit.c    limits of a lane, groups that take turns
 **     core_lane.c     the rules, without SQLite
 **
 ** How a job changes
@@ -75,12 +78,17 @@ static const char *const *cqReclaimWords(void){
   return az;
 }
 
+static const char *const *cqFailureWords(void){
+  static const char *const az[] = { "cancel", "run", 0 };
+  return az;
+}
+
 static const CqArgDef cqSubmitArg[] = {
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "the queue that the job stands in" },
   { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
 };
-static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
+static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   [CQ_SUBMIT_PRIORITY] =
   { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
     .zDoc = "larger ones are claimed first" },
@@ -115,14 +123,59 @@ static const CqArgDef cqSubmitOpt[CQ_SUBMIT_N] = {
   [CQ_SUBMIT_PARTITION] =
   { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
     .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_SUBMIT_GROUP] =
+  { CQ_ARG(TEXT, "group_key"),
+    .zDoc = "the tenant that the job belongs to, for limits of the lane" },
   [CQ_SUBMIT_FLOW] =
   { CQ_ARG(TEXT, "flow_id"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_NAMESPACE] =
   { CQ_ARG(TEXT, "namespace"), .zDoc = "kept with job and event" },
   [CQ_SUBMIT_TAG] =
   { CQ_ARG(TEXT, "instance_tag"), .zDoc = "kept with job and event" },
+  [CQ_SUBMIT_AFTER] =
+  { CQ_ARG(JSON, "after"), .zDefault = "[]",
+    .zDoc = "blocked until these jobs are completed, a JSON array of job ids" },
+  [CQ_SUBMIT_ON_FAILURE] =
+  { CQ_ARG(WORD, "on_failure"), .xWords = cqFailureWords,
+    .zDoc = "what becomes of it if one of them fails or is cancelled" },
+  [CQ_SUBMIT_UNIQUE] =
+  { CQ_ARG(INT, "unique_for_ms"),
+    .zDoc = "source_key stays taken so long, also if the job ends before" },
   [CQ_SUBMIT_NOW] = CQ_ARG_NOW,
   [CQ_SUBMIT_REQUEST] = CQ_ARG_REQUEST,
+  [CQ_SCHEDULE_OFFSET] =
+  { CQ_ARG(INT, "offset_minutes"), .iMin = -CQ_CRON_OFFSET_MAX,
+    .iMax = CQ_CRON_OFFSET_MAX, .bDefault = 1,
+    .zDoc = "local time, in minutes east of UTC" },
+  [CQ_SCHEDULE_CATCH_UP] =
+  { CQ_ARG(WORD, "catch_up"), .xWords = claimqCatchUpWords,
+    .zDoc = "which of several times that have come get a job" },
+  [CQ_SCHEDULE_UNTIL] =
+  { CQ_ARG(INT, "until_at_ms"), .zDoc = "no job for a time after this" },
+  [CQ_SCHEDULE_ENABLED] =
+  { CQ_ARG(INT, "enabled"), .iMax = 1, .iDefault = 1,
+    .zDoc = "0: no jobs for now" },
+};
+
+static const CqArgDef cqScheduleArg[] = {
+  [CQ_SCHEDULE_NAME] =
+  { CQ_ARG(TEXT, "name"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the schedule; one of the same name is replaced" },
+  [CQ_SCHEDULE_SPEC] =
+  { CQ_ARG(TEXT, "spec"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "five cron fields, a word such as @daily, or 'every 90 s'" },
+  [CQ_SCHEDULE_LANE] =
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the queue that its jobs stand in" },
+  [CQ_SCHEDULE_PAYLOAD] =
+  { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
+};
+static const CqArgDef cqUnscheduleArg[] = {
+  { CQ_ARG(TEXT, "name"), .mFlag = CQ_A_REQUIRED, .zDoc = "the schedule" },
+};
+static const CqArgDef cqUnscheduleOpt[] = {
+  CQ_ARG_NOW,
+  CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqGrantArg[] = {
@@ -182,8 +235,51 @@ static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
   [CQ_CHANGE_PARTITION] =
   { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
     .zDoc = "the part of the lane; a claim takes from one" },
+  [CQ_CHANGE_GROUP] =
+  { CQ_ARG(TEXT, "group_key"),
+    .zDoc = "the tenant that the job belongs to, for limits of the lane" },
   [CQ_CHANGE_NOW] = CQ_ARG_NOW,
   [CQ_CHANGE_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqCancelFlowArg[] = {
+  { CQ_ARG(TEXT, "flow_id"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the flow_id of the jobs" },
+};
+static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
+  [CQ_CANCEL_FLOW_FORCE] =
+  { CQ_ARG(INT, "force"), .iMax = 1,
+    .zDoc = "1: also jobs that a live claim holds" },
+  [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
+  [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,
+};
+
+static const CqArgDef cqLimitArg[] = {
+  { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
+    .zDoc = "the queue that the limits are for" },
+};
+static const CqArgDef cqLimitOpt[CQ_LIMIT_N] = {
+  [CQ_LIMIT_MAX] =
+  { CQ_ARG(INT, "max_active"),
+    .zDoc = "at most so many live leases at a time; 0 pauses the lane" },
+  [CQ_LIMIT_NRATE] =
+  { CQ_ARG(INT, "rate"), .iMax = CQ_RATE_MAX,
+    .zDoc = "at most so many claims begin in any per_ms" },
+  [CQ_LIMIT_PER] =
+  { CQ_ARG(INT, "per_ms"), .iMin = 1, .zDoc = "how long the window of rate is" },
+  [CQ_LIMIT_GROUP_MAX] =
+  { CQ_ARG(INT, "group_max_active"),
+    .zDoc = "at most so many live leases of each group at a time" },
+  [CQ_LIMIT_GROUP_NRATE] =
+  { CQ_ARG(INT, "group_rate"), .iMax = CQ_RATE_MAX,
+    .zDoc = "at most so many claims of each group begin in any group_per_ms" },
+  [CQ_LIMIT_GROUP_PER] =
+  { CQ_ARG(INT, "group_per_ms"), .iMin = 1,
+    .zDoc = "how long the window of group_rate is" },
+  [CQ_LIMIT_FAIR] =
+  { CQ_ARG(INT, "fair"), .iMax = 1, .zDoc = "1: groups take turns" },
+  [CQ_LIMIT_NOW] = CQ_ARG_NOW,
+  [CQ_LIMIT_REQUEST] = CQ_ARG_REQUEST,
 };
 
 static const CqArgDef cqLaneOpt[] = {
@@ -285,6 +381,26 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eKind = CQ_F_WRITE, .nMin = 1,
       .aArg = cqChangeArg, .nArg = CQ_ARRAYSIZE(cqChangeArg),
       .aOpt = cqChangeOpt, .nOpt = CQ_CHANGE_N, .xFunc = claimqLaneChange },
+    { .zName = "claimq_schedule", .zDoc = "put a job at certain times",
+      .eKind = CQ_F_WRITE, .nMin = 4,
+      .aArg = cqScheduleArg, .nArg = CQ_ARRAYSIZE(cqScheduleArg),
+      .aOpt = &cqSubmitOpt[CQ_SCHEDULE_FIRST],
+      .nOpt = CQ_SCHEDULE_END-CQ_SCHEDULE_FIRST, .xFunc = claimqSchedule },
+    { .zName = "claimq_unschedule", .zDoc = "end a schedule",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqUnscheduleArg, .nArg = CQ_ARRAYSIZE(cqUnscheduleArg),
+      .aOpt = cqUnscheduleOpt, .nOpt = CQ_ARRAYSIZE(cqUnscheduleOpt),
+      .xFunc = claimqUnschedule },
+    { .zName = "claimq_cancel_flow",
+      .zDoc = "cancel the jobs of a flow that have not ended",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqCancelFlowArg, .nArg = CQ_ARRAYSIZE(cqCancelFlowArg),
+      .aOpt = cqCancelFlowOpt, .nOpt = CQ_CANCEL_FLOW_N,
+      .xFunc = claimqLaneCancelFlow },
+    { .zName = "claimq_limit", .zDoc = "limit what a lane gives at a time",
+      .eKind = CQ_F_WRITE, .nMin = 1,
+      .aArg = cqLimitArg, .nArg = CQ_ARRAYSIZE(cqLimitArg),
+      .aOpt = cqLimitOpt, .nOpt = CQ_LIMIT_N, .xFunc = claimqLaneLimit },
     { .zName = "claimq_judge", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 0, .bRest = 1, .xFunc = claimqLaneJudge },
   };
@@ -293,14 +409,27 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_GRANTS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_JOBS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_JOBS_DELETE,
-      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT} },
+      .aFirst = {CQ_SQL_LANE_OLD_JOBS_PAST, CQ_SQL_LANE_OLD_JOBS_ATTEMPT,
+                 CQ_SQL_AFTER_OLD} },
+    { .eSelect = CQ_SQL_LIMIT_OLD_HEADS,
+      .eDelete = CQ_SQL_LIMIT_OLD_HEADS_DELETE, .aFirst = {-1, -1} },
+    { .eSelect = CQ_SQL_LIMIT_OLD_GROUPS, .bOld = 1,
+      .eDelete = CQ_SQL_LIMIT_OLD_GROUPS_DELETE,
+      .aFirst = {CQ_SQL_LIMIT_OLD_GROUPS_START, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_SETS,
       .eDelete = CQ_SQL_LANE_OLD_SETS_DELETE, .aFirst = {-1, -1} },
     { .eSelect = CQ_SQL_LANE_OLD_EVENTS, .bOld = 1,
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
-  static const int aCheck[] = {CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST};
+  static const int aCheck[] = {
+    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
+    CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
+    CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
+    CQ_SQL_AFTER_CHECK, CQ_SQL_AFTER_CHECK_JOB,
+    CQ_SQL_LIMIT_CHECK_SLOTS, CQ_SQL_LIMIT_CHECK_JOBS,
+    CQ_SQL_LIMIT_CHECK_GROUPS, CQ_SQL_LIMIT_CHECK_HEADS,
+  };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
     .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
@@ -311,7 +440,7 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
     .aSettle = CQ_VERBS(CQ_SQL_LANE_RENEW, CQ_SQL_LANE_COMPLETE,
         CQ_SQL_LANE_RELEASE, CQ_SQL_LANE_RETRY, CQ_SQL_LANE_FAIL,
         CQ_SQL_LANE_REVOKE),
-    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE,
+    .aFast = CQ_VERBS(CQ_SQL_LANE_RENEW_READY, CQ_SQL_LANE_COMPLETE_ALONE,
         -1, -1, -1, -1),
     .xVerbCheck = claimqLaneCheck,
     .xLost = claimqLaneLost,

@@ -78,6 +78,7 @@ static void cqChangeApply(CqOp *p, CqTask *pTask){
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqBindText(p, &s, CQ_LANE_CHANGE_lane, aOpt[CQ_CHANGE_LANE].t);
   claimqBindText(p, &s, CQ_LANE_CHANGE_capabilities, pE->caps);
+  claimqBindText(p, &s, CQ_LANE_CHANGE_group_key, aOpt[CQ_CHANGE_GROUP].t);
   claimqBindValue(p, &s, CQ_LANE_CHANGE_payload, aOpt[CQ_CHANGE_PAYLOAD].pVal);
   cqChangeBind(p, &s, CQ_LANE_CHANGE_priority, &aOpt[CQ_CHANGE_PRIORITY]);
   cqChangeBind(p, &s, CQ_LANE_CHANGE_max_attempts, &aOpt[CQ_CHANGE_ATTEMPTS]);

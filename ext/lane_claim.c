@@ -25,21 +25,6 @@
 */
 #include "lane.h"
 
-/* The claim's own state. */
-typedef struct CqLane CqLane;
-struct CqLane {
-  CqCaps offered;                 /* The worker's capabilities */
-  CqIds sets;                     /* Sets that it satisfies, besides set 0 */
-  CqJobKey *aPick;                /* The best jobs so far, in order */
-  int nPick, nPickAlloc;
-  CqIds spent;                    /* Met, and reclaimed too often */
-  CqIds passed;                   /* Passed over, where these were many */
-  CqIds late;                     /* Sets with many that waited and are due */
-  i64 iNow;
-  int nDue;                       /* Jobs of this set that waited and are due */
-  u8 bFound;                      /* This set has something to give */
-  u8 bNew;                        /* All jobs taken are new */
-};
 typedef char CqCheckLane[sizeof(CqLane)<=sizeof(CqOwn) ? 1 : -1];
 
 static CqLane *cqLaneOwn(CqClaim *pC){
@@ -57,6 +42,7 @@ CQ_PRIV void claimqLaneDone(CqClaim *pC){
   claimqIdsClear(&pL->spent);
   claimqIdsClear(&pL->passed);
   claimqIdsClear(&pL->late);
+  claimqLimitFree(pL->pLimit);
   sqlite3_free(pL->aPick);
   sqlite3_free(pL->offered.a);
 }
@@ -267,6 +253,31 @@ static void cqLaneChoose(CqOp *p, CqClaim *pC){
   claimqStmtDone(p, &ready);
 }
 
+/*
+** The best jobs of one set.
+*/
+CQ_PRIV int claimqLaneBest(
+  CqOp *p, CqClaim *pC, i64 iSet, i64 nMax, const CqJobKey **pa
+){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt ready = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
+  i64 nSaved = pC->nMax;
+  pL->nPick = 0;
+  pC->nMax = nMax;
+  cqLaneOfferSet(p, pC, &ready, iSet);
+  claimqStmtDone(p, &ready);
+  pC->nMax = nSaved;
+  *pa = pL->aPick;
+  return pL->nPick;
+}
+
+CQ_PRIV void claimqLanePicks(CqOp *p, CqClaim *pC, const CqOffer *a, int n){
+  CqLane *pL = cqLaneOwn(pC);
+  int i;
+  pL->nPick = 0;
+  for(i=0; i<n; i++) cqLanePick(p, pL, n, i, &a[i].key);
+}
+
 /**************************************************************************
 ** The rows
 */
@@ -318,7 +329,7 @@ CQ_PRIV CqCell *claimqLaneKept(
   CqOp *p, CqClaim *pC, CqText claimId, int iCol
 ){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_KEPT);
-  i64 iHead = -1, iFence;
+  i64 iHead = -1, iFence = -1;
   CqCell *a = 0;
   claimqClaimIdParse(claimId, pC->pDef->zPrefix, &iHead, &iFence);
   claimqBindCommonInt(p, &s, CQ_P_head, iHead);
@@ -329,8 +340,7 @@ CQ_PRIV CqCell *claimqLaneKept(
     for(i=0; i<CQ_LANE_NCOL; i++){
       claimqCellColumn(p, pC->pRows, &a[iCol+i], &s, i);
     }
-    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id,
-        claimqColInt(&s, CQ_COL_LANE_KEPT_fencing_token),
+    claimqLeaseKept(p, pC->pRows, aClaim, &s, CQ_COL_LANE_KEPT_claim_id, iFence,
         claimqColInt(&s, CQ_COL_LANE_KEPT_attempts)-1);
     claimqCellColumn(p, pC->pRows, &aClaim[CQ_CLAIM_PREVIOUS], &s,
                      CQ_COL_LANE_KEPT_previous_claim_id);
@@ -383,36 +393,63 @@ static void cqLaneIds(CqOp *p, CqClaim *pC){
 
 /*
 ** Choose, and build the rows.  Jobs that stay in their place must not be very
-** many (CQ_STAY_MOST), and those that are spent do not stay.
+** many (CQ_STAY_MOST), and those that are spent do not stay.  If a schedule is
+** due nothing is chosen yet: claimqLaneStamp() puts its job first.
 */
 CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  int nJob;
+  i64 nMax = pC->nMax;
+  int nJob, bTidy;
+  pL->bScheduled = !pL->bPut
+                && claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
+  if( pL->bScheduled ){
+    pC->task.eNeed = CQ_NEED_UNDO;
+    return;
+  }
   pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
   pL->bNew = 1;
   pL->iNow = claimqNow(p);
+  claimqLimitBegin(p, pC);
   if( pL->offered.n ) cqLaneSets(p, pC);
-  if( pL->sets.n || !cqLaneStraight(p, pC) ){
-    cqLaneChoose(p, pC);
-    cqLaneRows(p, pC);
+  if( pC->nMax>0 ){
+    if( pL->pLimit && pL->pLimit->bGroups ){
+      claimqLimitChoose(p, pC);
+      cqLaneRows(p, pC);
+    }else if( pL->sets.n || !cqLaneStraight(p, pC) ){
+      cqLaneChoose(p, pC);
+      cqLaneRows(p, pC);
+    }
   }
   nJob = pC->pRows->nRow + pL->spent.n;
-  if( pL->spent.n || nJob>CQ_STAY_MOST ) pL->bNew = 0;
+  if( pL->spent.n || nJob>CQ_STAY_MOST || pL->pLimit ) pL->bNew = 0;
   if( nJob>1 || !pL->bNew ) cqLaneIds(p, pC);
+  bTidy = pL->passed.n || pL->late.n
+       || (pL->pLimit && (pL->pLimit->late.n || pL->pLimit->wrong.n));
   pC->task.eNeed = nJob==0 ? CQ_NEED_NOTHING
-                 : pL->passed.n || pL->late.n ? CQ_NEED_TIDY
+                 : bTidy ? CQ_NEED_TIDY
                  : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
+  pC->nMax = nMax;
 }
 
 /*
 ** When a claim could succeed: now, or when a job of a set that the worker
-** satisfies falls due or a lease ends.
+** satisfies falls due or a lease ends, or a schedule is due: to put its job is
+** work for any worker of the lane.
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_I64_MAX, iOpens = 0, iPut;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
+  iPut = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
+  if( iPut<=claimqNow(p) ) return claimqNow(p);
+  if( pL->pLimit && pL->pLimit->room.nRoom==0 ){
+    iOpens = pL->pLimit->room.iNext;
+    pL->bFree = 1;
+    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ){
+      return iPut<iOpens ? iPut : iOpens;
+    }
+  }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
     i64 iLater;
@@ -424,8 +461,11 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
     claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
     iLater = claimqLookLater(p, &s);
     if( iLater<iAt ) iAt = iLater;
+    iLater = claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]);
+    if( iLater<iAt ) iAt = iLater;
   }
-  return iAt;
+  if( iAt<iOpens ) iAt = iOpens;
+  return iPut<iAt ? iPut : iAt;
 }
 
 /*
@@ -467,6 +507,7 @@ static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
           CQ_COL_LANE_WHY_cap_id)) ){
     return CQ_WHY_CAPABILITY;
   }
+  if( claimqColInt(pJob, CQ_COL_LANE_WHY_blocked) ) return CQ_WHY_BLOCKED;
   job.iAvailable = claimqColInt(pJob, CQ_COL_LANE_WHY_available_at_ms);
   job.bActive = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_active);
   job.bAuto = (u8)claimqColInt(pJob, CQ_COL_LANE_WHY_auto);
@@ -478,28 +519,86 @@ static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
   return eWhy;
 }
 
+/*
+** The job is claimable, but for the limits of its lane and its group.  Returns
+** the reason; *pzDetail names the limit.
+*/
+static int cqLaneWhyLimit(
+  CqOp *p, CqLane *pL, const CqStmt *pJob, i64 *piUntil, const char **pzDetail
+){
+  static const char *const az[][2] = {
+    { 0, 0 },
+    { 0, 0 },
+    { "max_active", "group_max_active" },
+    { "rate", "group_rate" },
+  };
+  static const int aWhy[] = {
+    CQ_WHY_CLAIMABLE, CQ_WHY_PAUSED, CQ_WHY_LIMIT, CQ_WHY_RATE
+  };
+  CqRoom room;
+  if( pL->pLimit==0 ) return CQ_WHY_CLAIMABLE;
+  claimqLimitJob(p, pL->pLimit, claimqColInt(pJob, CQ_COL_LANE_WHY_group_id),
+                 &room);
+  if( p->rc ) return CQ_WHY_CLAIMABLE;
+  if( room.eWhy!=CQ_LIMIT_NONE ) *piUntil = room.iNext;
+  *pzDetail = az[room.eWhy][room.bGroup];
+  if( room.eWhy==CQ_LIMIT_PAUSED ){
+    const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;
+    *pzDetail = az[pLimit->nActive==0 ? CQ_LIMIT_ACTIVE
+                                      : CQ_LIMIT_RATE][room.bGroup];
+  }
+  return aWhy[room.eWhy];
+}
+
 CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
+  claimqLimitBegin(p, pC);
   if( pL->offered.n ) cqLaneSets(p, pC);
   s = claimqStmt(p, CQ_SQL_LANE_WHY);
   claimqBindText(p, &s, CQ_LANE_WHY_lane, pC->aArg[CQ_LANE_LANE].t);
   while( claimqStep(p, &s) ){
     i64 iUntil;
+    const char *zDetail = 0;
     int eWhy = cqLaneWhyJob(p, pC, &s, &iUntil);
-    CqCell *pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
+    CqCell *pDetail;
+    if( eWhy==CQ_WHY_CLAIMABLE ){
+      eWhy = cqLaneWhyLimit(p, pL, &s, &iUntil, &zDetail);
+    }
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
         claimqColInt(&s, CQ_COL_LANE_WHY_job_id), iUntil);
+    if( pDetail && zDetail ){
+      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(zDetail));
+    }
     if( pDetail && eWhy==CQ_WHY_CAPABILITY ){
       cqLaneLacks(p, pL, pWhy->pRows, pDetail,
           claimqColText(p, &s, CQ_COL_LANE_WHY_required_capabilities));
+    }else if( pDetail && eWhy==CQ_WHY_BLOCKED ){
+      claimqLaneAfterWhy(p, pWhy->pRows, pDetail,
+                         claimqColInt(&s, CQ_COL_LANE_WHY_job_id));
     }
   }
   claimqStmtDone(p, &s);
+  claimqScheduleWhy(p, pC->aArg[CQ_LANE_LANE].t, pWhy);
 }
 
 /**************************************************************************
 ** Writing
 */
+
+/*
+** Jobs of a set that waited become ready, nMost at most.  Returns their number.
+*/
+CQ_PRIV i64 claimqLanePromote(CqOp *p, CqClaim *pC, i64 iSet, i64 nMost){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
+  claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
+                pC->aArg[CQ_LANE_PARTITION].i);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_set, iSet);
+  claimqBindInt(p, &s, CQ_LANE_PROMOTE_limit, nMost);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  return claimqExec(p, &s);
+}
 
 /*
 ** Upkeep: jobs that were passed over go where they wait, and jobs that waited
@@ -516,15 +615,22 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
     claimqExec(p, &s);
   }
   for(i=0; i<pL->late.n && nMost>0; i++){
-    s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
-    claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
-                  pC->aArg[CQ_LANE_PARTITION].i);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_set, pL->late.a[i]);
-    claimqBindInt(p, &s, CQ_LANE_PROMOTE_limit, nMost);
-    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-    nMost -= claimqExec(p, &s);
+    nMost -= claimqLanePromote(p, pC, pL->late.a[i], nMost);
   }
+  claimqLimitTidy(p, pC);
+}
+
+/*
+** Put the jobs of schedules that are due, then choose.  The worker gets one of
+** them if it comes first, and is one that the worker can run.
+*/
+static void cqLaneScheduled(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  claimqSchedulePut(p, &pC->task, pC->aArg[CQ_LANE_LANE].t);
+  if( p->rc ) return;
+  pL->bPut = 1;
+  claimqLaneNext(p, pC);
+  if( pC->task.eNeed==CQ_NEED_TIDY && !pC->task.bAlone ) claimqLaneTidy(p, pC);
 }
 
 /*
@@ -535,8 +641,15 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
-  i64 n = pC->ids.n;
-  if( n==0 ){
+  i64 n;
+  if( pL->bScheduled ) cqLaneScheduled(p, pC);
+  if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
+  n = pC->ids.n;
+  if( pL->pLimit ){
+    s = claimqStmt(p, CQ_SQL_LIMIT_STAMP);
+    claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  }else if( n==0 ){
     assert( pL->bNew && pC->pRows->nRow==1 );
     n = 1;
     s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEW);

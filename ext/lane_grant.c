@@ -127,6 +127,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
 typedef struct CqReclaim CqReclaim;
 struct CqReclaim {
   i64 iGrant;                     /* The newest grant */
+  i64 iTurn;                      /* In a fair lane: of this claim */
   int eStmt;                      /* What is to be written, if anything is */
 };
 typedef char CqCheckReclaim[sizeof(CqReclaim)<=sizeof(CqOwn) ? 1 : -1];
@@ -160,17 +161,42 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
 }
 
 /*
+** The grant is good and the job can be had: do the limits of its lane let one
+** more claim begin?
+*/
+static int cqReclaimFits(CqOp *p, CqClaim *pC){
+  CqReclaim *pR = (CqReclaim*)&pC->own;
+  CqRoom room;
+  CqLaneLimit *pLimit = claimqLimitOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i, &room);
+  int bFits = 1;
+  if( pLimit ){
+    bFits = room.nRoom>0;
+    pR->eStmt = CQ_SQL_LIMIT_RECLAIM;
+    if( pLimit->bFair ){
+      pR->iTurn = claimqAddSat(pLimit->iTurn, 1);
+      pC->ids.aTurn = &pR->iTurn;
+      pC->ids.nTurn = 1;
+    }
+    claimqLimitFree(pLimit);
+  }
+  return bFits;
+}
+
+/*
 ** The grant is good: is the job to be had?  Returns the outcome.
 */
 static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   const CqVal *pMax = &pC->aArg[CQ_RECLAIM_MAX];
   CqLaneState s;
+  int bSpent, bFits;
   claimqLaneState(p, pC->aArg[CQ_RECLAIM_JOB].i, &s);
   if( !s.bActive || s.bLive ) return "not_reclaimable";
   ((CqReclaim*)&pC->own)->eStmt = CQ_SQL_LANE_RECLAIM;
+  bSpent = s.nReclaim>=(pMax->bGiven ? pMax->i : s.nMaxReclaim);
+  bFits = cqReclaimFits(p, pC);
+  if( !bSpent && !bFits ) return "limited";
   pC->task.eNeed = CQ_NEED_ONE;
-  return s.nReclaim>=(pMax->bGiven ? pMax->i : s.nMaxReclaim)
-       ? "reclaim_cap_exceeded" : "claimed";
+  return bSpent ? "reclaim_cap_exceeded" : "claimed";
 }
 
 /*

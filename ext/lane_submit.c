@@ -17,30 +17,46 @@ struct CqSubmit {
   i64 iAvailable;
   CqText caps;                    /* The one way to write the set */
   CqCaps list;
+  CqIds after;                    /* The jobs that it waits for */
   u8 bNoKey;                      /* The source key is taken: leave it out */
 };
 typedef char CqCheckSubmit[sizeof(CqSubmit)<=sizeof(CqOwn) ? 1 : -1];
 
 /*
-** A job of the lane that has the source key and is not terminal is the answer.
-** (To work that is put back it is none: that goes without the key.)
+** A job of the lane that has the source key and is not terminal, or that keeps
+** it beyond its end (unique_for_ms), is the answer: 1.  (To work that is put
+** back it is none: that goes without the key, if a job has it that is not
+** terminal.)
 */
-static void cqSubmitLoad(CqOp *p, CqTask *pTask){
-  CqPut *pPut = (CqPut*)pTask;
+static int cqSubmitTaken(CqOp *p, CqPut *pPut){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_BY_KEY);
   int bTaken;
   claimqBindText(p, &s, CQ_LANE_BY_KEY_lane, pPut->scope);
   claimqBindText(p, &s, CQ_LANE_BY_KEY_source_key,
                  pPut->aOpt[CQ_SUBMIT_KEY].t);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   bTaken = claimqStep(p, &s);
-  if( bTaken && !pPut->bSourceKeyFree ){
+  if( bTaken && pPut->bSourceKeyFree ){
+    ((CqSubmit*)&pPut->own)->bNoKey =
+        claimqColInt(&s, CQ_COL_LANE_BY_KEY_ended)==0;
+    bTaken = 0;
+  }else if( bTaken ){
     pPut->iKey = claimqColInt(&s, CQ_COL_LANE_BY_KEY_job_id);
-    pTask->eNeed = CQ_NEED_NOTHING;
-  }else{
-    ((CqSubmit*)&pPut->own)->bNoKey = (u8)bTaken;
-    pTask->eNeed = CQ_NEED_ONE;
   }
   claimqStmtDone(p, &s);
+  return bTaken;
+}
+
+/*
+** Look up the source key, then the jobs to wait for.
+*/
+static void cqSubmitLoad(CqOp *p, CqTask *pTask){
+  CqPut *pPut = (CqPut*)pTask;
+  const CqSubmit *pS = (const CqSubmit*)&pPut->own;
+  if( pPut->aOpt[CQ_SUBMIT_KEY].bGiven && cqSubmitTaken(p, pPut) ) return;
+  if( pS->after.n ) claimqLaneAfterFind(p, &pS->after);
+  pTask->eNeed = pS->after.n || pPut->aOpt[CQ_SUBMIT_UNIQUE].bGiven
+               ? CQ_NEED_UNDO : CQ_NEED_ONE;
 }
 
 /*
@@ -52,11 +68,18 @@ CQ_PRIV void claimqLanePutCheck(CqOp *p, CqPut *pPut){
   if( pPut->bPlain ) return;
   pS->caps = claimqLaneCapsText(p, aOpt[CQ_SUBMIT_CAPS].t, &pS->list);
   pS->iAvailable = claimqDueAt(p, &aOpt[CQ_SUBMIT_AT], &aOpt[CQ_SUBMIT_DELAY]);
-  if( aOpt[CQ_SUBMIT_KEY].bGiven ) pPut->task.xLoad = cqSubmitLoad;
+  if( aOpt[CQ_SUBMIT_AFTER].bGiven ){
+    claimqLaneAfterRead(p, aOpt[CQ_SUBMIT_AFTER].t, &pS->after);
+  }
+  if( aOpt[CQ_SUBMIT_KEY].bGiven || pS->after.n ){
+    pPut->task.xLoad = cqSubmitLoad;
+  }
 }
 
 CQ_PRIV void claimqLanePutDone(CqPut *pPut){
-  sqlite3_free(((CqSubmit*)&pPut->own)->list.a);
+  CqSubmit *pS = (CqSubmit*)&pPut->own;
+  sqlite3_free(pS->list.a);
+  claimqIdsClear(&pS->after);
 }
 
 /*
@@ -72,6 +95,7 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
     [CQ_SUBMIT_RECLAIMS]    = CQ_LANE_INSERT_max_reclaims,
     [CQ_SUBMIT_RECLAIM]     = CQ_LANE_INSERT_reclaim,
     [CQ_SUBMIT_PARTITION]   = CQ_LANE_INSERT_partition_key,
+    [CQ_SUBMIT_GROUP]       = CQ_LANE_INSERT_group_key,
     [CQ_SUBMIT_FLOW]        = CQ_LANE_INSERT_flow_id,
     [CQ_SUBMIT_NAMESPACE]   = CQ_LANE_INSERT_namespace,
     [CQ_SUBMIT_TAG]         = CQ_LANE_INSERT_instance_tag,
@@ -90,11 +114,29 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
   claimqBindText(p, pS, CQ_LANE_INSERT_source_key,
                  pOwn->bNoKey ? none : aOpt[CQ_SUBMIT_KEY].t);
   claimqBindInt(p, pS, CQ_LANE_INSERT_available, pOwn->iAvailable);
+  claimqBindText(p, pS, CQ_LANE_INSERT_on_failure,
+      pOwn->after.n || aOpt[CQ_SUBMIT_ON_FAILURE].bGiven
+      ? aOpt[CQ_SUBMIT_ON_FAILURE].t : none);
 }
 
 /*
-** Write the job.  Without options a statement of fewer columns does it, and
-** saves 7 %.
+** What the job waits for, and how long its source key is taken.
+*/
+static void cqSubmitRest(CqOp *p, CqPut *pPut){
+  const CqSubmit *pOwn = (const CqSubmit*)&pPut->own;
+  const CqVal *aOpt = pPut->aOpt;
+  if( pOwn->after.n ) claimqLaneAfterWrite(p, pPut->iKey, &pOwn->after);
+  if( aOpt[CQ_SUBMIT_UNIQUE].bGiven && aOpt[CQ_SUBMIT_KEY].bGiven
+   && !pOwn->bNoKey
+  ){
+    claimqLaneAfterUnique(p, pPut->iKey, pPut->scope, aOpt[CQ_SUBMIT_KEY].t,
+        claimqAddSat(claimqNow(p), aOpt[CQ_SUBMIT_UNIQUE].i));
+  }
+}
+
+/*
+** Write the job, then what does not stand in its row.  Without options a
+** statement of fewer columns does it, and saves 7 %.
 */
 CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
   CqStmt s;
@@ -111,4 +153,5 @@ CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
   claimqBindNow(p, &s);
   claimqExec(p, &s);
   if( p->rc==SQLITE_OK ) pPut->iKey = sqlite3_last_insert_rowid(p->db);
+  if( !pPut->bPlain ) cqSubmitRest(p, pPut);
 }

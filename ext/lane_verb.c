@@ -77,11 +77,18 @@ CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
 }
 
 /*
-** The claim holds.  Only retry has to decide: back to the queue after a while,
-** or to the dead letters if the attempts are used up.
+** The claim holds.  Retry has to decide: back to the queue after a while, or
+** to the dead letters if the attempts are used up.   Who
+** renews the claim of a job with a slot too late needs a free one.
 */
 CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   i64 nUsed;
+  if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL ){
+    if( pV->eVerb==CQ_RENEW && !claimqLeaseLive(
+          claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p)) ){
+      claimqLimitRenew(p, pV->iHead);
+    }
+  }
   if( pV->eVerb!=CQ_RETRY ) return;
   nUsed = claimqAddSat(claimqColInt(pHead, CQ_COL_LANE_HOLD_attempt_index), 1);
   if( nUsed>=claimqColInt(pHead, CQ_COL_LANE_HOLD_max_attempts) ){
@@ -107,6 +114,7 @@ CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
       claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);
       break;
     case CQ_SQL_LANE_COMPLETE:
+    case CQ_SQL_LANE_COMPLETE_ALONE:
       claimqBindValue(p, pS, CQ_LANE_COMPLETE_result,
                       aOpt[CQ_LANE_RESULT].pVal);
       break;

@@ -58,7 +58,7 @@ CQ_PRIV void claimqLeaseCells(
 ** Fill the nine claim columns at a[0..8] from a row that a claim holds: iCol is
 ** the first of the row's columns claim_id, lease_token, owner_id,
 ** incarnation_id, claimed_at_ms, expires_at_ms, which stand together.  Which
-** claim was displaced is not known any more.
+** claim was displaced the row does not tell; the answer of a request does.
 */
 CQ_PRIV void claimqLeaseKept(
   CqOp *p, CqRows *pRows, CqCell *a, const CqStmt *pRow, int iCol, i64 iFence,

@@ -134,6 +134,44 @@ CQ_PRIV int claimqOriginRead(
   return p->rc || (e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END);
 }
 
+/*
+** Write the options that were given, of nDef, as an origin.  (A JSON option was
+** checked by whoever calls this.)
+*/
+CQ_PRIV char *claimqOriginWrite(
+  CqOp *p, const CqArgDef *aDef, int nDef, const CqVal *aVal, CqText *pOut
+){
+  i64 nByte = 3;
+  char *zOut, *z;
+  int i;
+  for(i=0; i<nDef && p->rc==SQLITE_OK; i++){
+    if( aVal[i].bGiven ){
+      nByte += (i64)strlen(aDef[i].zName) + 6*(i64)aVal[i].t.n + 30;
+    }
+  }
+  z = zOut = claimqMalloc(p, nByte);
+  if( zOut==0 ) return 0;
+  *z++ = '{';
+  for(i=0; i<nDef; i++){
+    if( !aVal[i].bGiven ) continue;
+    if( z>&zOut[1] ) *z++ = ',';
+    z = claimqJsonWrite(claimqStr(aDef[i].zName), z);
+    *z++ = ':';
+    if( aDef[i].eType==CQ_T_INT ){
+      z += claimqI64Text(aVal[i].i, z);
+    }else if( aDef[i].eType==CQ_T_JSON ){
+      memcpy(z, aVal[i].t.z, (size_t)aVal[i].t.n);
+      z += aVal[i].t.n;
+    }else{
+      z = claimqJsonWrite(aVal[i].t, z);
+    }
+  }
+  *z++ = '}';
+  pOut->z = zOut;
+  pOut->n = (int)(z-zOut);
+  return zOut;
+}
+
 CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_origin", .eKind = CQ_F_PURE, .nMin = 2, .bRest = 1,

@@ -690,8 +690,7 @@ static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
     CqCell *a = claimqRowsAdd(p, pC->pRows);
     claimqCellColumns(p, pC->pRows, a, &s, CQ_OUTBOX_NCOL);
     claimqLeaseKept(p, pC->pRows, a ? &a[CQ_OUTBOX_NCOL] : 0, &s,
-        CQ_COL_OUTBOX_ROWS_claim_id,
-        claimqColInt(&s, CQ_COL_OUTBOX_ROWS_fencing_token),
+        CQ_COL_OUTBOX_ROWS_claim_id, iFence,
         claimqColInt(&s, CQ_COL_OUTBOX_ROWS_attempts)-1);
   }
   claimqStmtDone(p, &s);

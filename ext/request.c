@@ -110,6 +110,7 @@ CQ_PRIV int claimqRequestFind(CqOp *p){
     }else{
       CqText t = claimqColText(p, &s, CQ_COL_REQUEST_FIND_answer);
       pReq->bText = claimqColType(&s, CQ_COL_REQUEST_FIND_answer)==SQLITE_TEXT;
+      pReq->bNull = claimqColType(&s, CQ_COL_REQUEST_FIND_answer)==SQLITE_NULL;
       pReq->iAnswer = claimqColInt(&s, CQ_COL_REQUEST_FIND_answer);
       sqlite3_free(pReq->zAnswer);
       pReq->zAnswer = claimqTextDup(p, t);
@@ -152,6 +153,8 @@ CQ_PRIV void claimqRequestKeep(CqOp *p){
     t.z = pReq->zAnswer;
     t.n = pReq->nAnswer;
     claimqBindText(p, &s, CQ_REQUEST_KEEP_answer, t);
+  }else if( pReq->bNull ){
+    claimqBindNull(p, &s, CQ_REQUEST_KEEP_answer);
   }else{
     claimqBindInt(p, &s, CQ_REQUEST_KEEP_answer, pReq->iAnswer);
   }

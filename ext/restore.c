@@ -8,8 +8,9 @@
 ** but not from the world: workers, logs and protected resources remember job
 ** ids, message numbers and fencing tokens that the restored database would give
 ** out a second time.  So every counter jumps, by more than anybody can have
-** used up since the backup: keys, the tokens of contests, and the numbers of
-** messages, which have no other gaps.
+** used up since the backup: keys, fencing tokens, and the numbers of messages,
+** which have no other gaps.  Claims that were held when the backup was made are
+** held after it, under the ids and tokens that they have.
 */
 #include "claimq_int.h"
 
@@ -21,8 +22,9 @@
 static void cqRestoreApply(CqOp *p, CqTask *pTask){
   static const int aStmt[] = {
     CQ_SQL_RESTORE_KEYS, CQ_SQL_RESTORE_NEW_KEYS, CQ_SQL_RESTORE_FENCE,
-    CQ_SQL_RESTORE_SEQUENCES
+    CQ_SQL_RESTORE_SEQUENCES, CQ_SQL_RESTORE_JOBS, CQ_SQL_RESTORE_LETTERS
   };
+  CqStmt batch;
   int i;
   (void)pTask;
   for(i=0; i<CQ_ARRAYSIZE(aStmt); i++){
@@ -30,6 +32,10 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
     claimqBindInt(p, &s, CQ_RESTORE_KEYS_jump, CQ_RESTORE_JUMP);
     claimqExec(p, &s);
   }
+  batch = claimqStmt(p, CQ_SQL_RESTORE_BATCHES);
+  claimqBindInt(p, &batch, CQ_RESTORE_BATCHES_jump, CQ_RESTORE_JUMP);
+  claimqBindCommonInt(p, &batch, CQ_P_now, claimqNow(p));
+  claimqExec(p, &batch);
 }
 
 static void cqRestoreLoad(CqOp *p, CqTask *pTask){

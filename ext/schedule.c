@@ -1,5 +1,11 @@
 /*
-** schedule.c: schedules, as far as SQL sees them.
+** schedule.c: schedules: jobs that are put into a lane at certain times.
+**
+**     SELECT claimq_schedule('nightly', '30 2 * * *', 'reports', 'all');
+**     -- 1700101800000, the next time
+**     SELECT payload, created_at_ms FROM claimq_lane('reports', 'worker-a');
+**     -- all|1700101800000, for the first worker who asks after half past two
+**     SELECT claimq_unschedule('nightly');                   -- 1
 **
 **     SELECT claimq_cron_next('0 9 * * MON-FRI', 0);         -- 32400000
 **     SELECT claimq_cron_next('0 9 * * MON-FRI', 0, 120);    -- 25200000
@@ -12,10 +18,28 @@
 **
 ** How it works
 **
-** core_cron.c has the rules; this file reads the arguments and finds the words
-** for what is wrong with a schedule: which field, and what it may hold.
+** No process watches the clock.  A claim of a lane asks claimqScheduleDue(),
+** one seek, whether a schedule of the lane is due.  (The first schedule that a
+** database gets sets a bit among its settings, which every connection has in
+** memory: where there are none, claims do not even look.)  If so it writes, in its own
+** transaction: claimqSchedulePut() moves the schedule on, by an UPDATE that
+** finds the row only if nobody else was faster, and puts the job through
+** claimq_submit()'s own functions.  So each time gets one job, however many
+** workers meet it, and a worker that dies meanwhile has done nothing.
+**
+** A schedule remembers the last of its times that came (last_at_ms), and
+** next_at_ms follows from that by a trigger: see sql/schedule.sql.  It never
+** goes back, whatever the clock does.  The options of its jobs are kept as JSON
+** under the names they have in claimq_submit(), as a dead letter keeps them.
+**
+** core_cron.c has the rules of time; this file finds the words for what is
+** wrong with a schedule: which field, and what it may hold.
 */
-#include "claimq_int.h"
+#include "lane.h"
+
+/**************************************************************************
+** Reading a schedule
+*/
 
 /* "SUN-SAT" for the names of a field: the first and the last of them. */
 static void cqScheduleNames(const CqCronField *pField, char zOut[8]){
@@ -106,11 +130,462 @@ static void cqCronNextFunc(CqOp *p, CqCall *pCall){
   }
 }
 
+/*
+** Are these options that the jobs of a schedule can have?  Names that are no
+** such options are not.  aOpt[] gets one value for each option of
+** claimq_submit(); zBuf is as for claimqOriginRead().  1 or 0, 0 also if op
+** gets an error.
+*/
+static int cqScheduleOptions(CqOp *p, CqText options, char *zBuf, CqVal *aOpt){
+  const CqFuncDef *pPut = claimqLaneDiscipline()->pPut;
+  const CqArgDef *aDef = &pPut->aOpt[CQ_SCHEDULE_FIRST];
+  CqJson j;
+  int e, i;
+  claimqJsonInit(&j, options);
+  if( claimqJsonNext(&j)!=CQ_JSON_OBJECT ) return 0;
+  while( (e = claimqJsonNext(&j))==CQ_JSON_KEY ){
+    for(i=0; i<CQ_SCHEDULE_NJOB; i++){
+      if( claimqJsonEq(j.tok, claimqStr(aDef[i].zName)) ) break;
+    }
+    if( i==CQ_SCHEDULE_NJOB || !claimqJsonSkip(&j) ) return 0;
+  }
+  if( !claimqOriginRead(p, options, pPut->aOpt, pPut->nOpt, zBuf, aOpt) ){
+    return 0;
+  }
+  if( p->rc==SQLITE_ERROR ) claimqOpReset(p);     /* A value out of range */
+  else return p->rc==SQLITE_OK && claimqCapsCheck(aOpt[CQ_SUBMIT_CAPS].t)>=0;
+  return 0;
+}
+
+/*
+** claimq_schedule_sound(spec, options): 1 if both are as claimq_schedule()
+** writes them, else 0.  For triggers and claimq_check.
+*/
+static const CqArgDef cqSoundArg[] = {
+  { CQ_ARG(ANY, "spec") },
+  { CQ_ARG(ANY, "options") },
+};
+
+static void cqScheduleSoundFunc(CqOp *p, CqCall *pCall){
+  CqText spec = claimqTextOrNull(p, pCall->apVal[0]);
+  CqText options = claimqTextOrNull(p, pCall->apVal[1]);
+  CqVal aOpt[CQ_MAX_OPT];
+  CqCronFault fault;
+  CqCron cron;
+  char *zBuf = claimqMalloc(p, (i64)options.n+1);
+  int bSound = zBuf && spec.z && options.z
+            && claimqCronParse(spec, &cron, &fault)==CQ_CRON_OK
+            && cqScheduleOptions(p, options, zBuf, aOpt);
+  sqlite3_free(zBuf);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, bSound);
+}
+
+/**************************************************************************
+** claimq_schedule(name, spec, lane, payload [, option, value]...) -> next time
+*/
+#define CQ_CATCH_UP_ONE  0
+#define CQ_CATCH_UP_ALL  1
+#define CQ_CATCH_UP_NONE 2
+CQ_PRIV const char *const *claimqCatchUpWords(void){
+  static const char *const az[] = { "one", "all", "none", 0 };
+  return az;
+}
+
+typedef struct CqSchedule CqSchedule;     /* One call of claimq_schedule() */
+struct CqSchedule {
+  CqTask task;                    /* First */
+  const CqVal *aArg;
+  const CqVal *aOpt;              /* At the numbers CQ_SUBMIT_*, _SCHEDULE_* */
+  CqCron cron;
+  CqText options;                 /* Those of its jobs, as JSON */
+  i64 iCreated;                   /* It begins after this */
+  i64 iLast;                      /* The last time that came */
+  i64 iNext;
+  u8 bLast, bNext;                /* There is one */
+  u8 bFirst;                      /* The first that the database ever had */
+};
+
+/*
+** Check the options of the jobs as claimq_submit() does: now, and not when the
+** first of them is put.
+*/
+static void cqScheduleCheck(CqOp *p, const CqVal *aOpt){
+  CqPut put;
+  if( p->rc ) return;
+  memset(&put, 0, sizeof(put));
+  put.pD = claimqLaneDiscipline();
+  put.aOpt = aOpt;
+  put.pD->xPutCheck(p, &put);
+  claimqPutDone(&put);
+}
+
+/*
+** Is the schedule that pS stands on this one, but for what becomes of it at its
+** times?  Then its next time is kept.
+*/
+static int cqScheduleSame(CqOp *p, const CqSchedule *pN, const CqStmt *pS){
+  return pN->aOpt[CQ_SCHEDULE_ENABLED].i
+      && claimqColType(pS, CQ_COL_SCHEDULE_OLD_next_at_ms)!=SQLITE_NULL
+      && claimqTextEq(claimqColText(p, pS, CQ_COL_SCHEDULE_OLD_spec),
+                      pN->aArg[CQ_SCHEDULE_SPEC].t)
+      && claimqColInt(pS, CQ_COL_SCHEDULE_OLD_offset_minutes)
+         ==pN->aOpt[CQ_SCHEDULE_OFFSET].i;
+}
+
+/*
+** From where on it counts, and what comes next: the rule that the triggers of
+** claimq_schedule have, too.
+*/
+static void cqScheduleLoad(CqOp *p, CqTask *pTask){
+  CqSchedule *pN = (CqSchedule*)pTask;
+  const CqVal *pUntil = &pN->aOpt[CQ_SCHEDULE_UNTIL];
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_OLD);
+  pN->iCreated = claimqNow(p);
+  pN->bLast = 0;
+  claimqBindText(p, &s, CQ_SCHEDULE_OLD_name, pN->aArg[CQ_SCHEDULE_NAME].t);
+  if( claimqStep(p, &s) && cqScheduleSame(p, pN, &s) ){
+    pN->iCreated = claimqColInt(&s, CQ_COL_SCHEDULE_OLD_created_at_ms);
+    pN->iLast = claimqColInt(&s, CQ_COL_SCHEDULE_OLD_last_at_ms);
+    pN->bLast =
+        claimqColType(&s, CQ_COL_SCHEDULE_OLD_last_at_ms)!=SQLITE_NULL;
+  }
+  claimqStmtDone(p, &s);
+  pN->bNext = pN->aOpt[CQ_SCHEDULE_ENABLED].i
+      && claimqCronNext(&pN->cron, (int)pN->aOpt[CQ_SCHEDULE_OFFSET].i,
+                        pN->bLast ? pN->iLast : pN->iCreated, &pN->iNext)
+      && (!pUntil->bGiven || pN->iNext<=pUntil->i);
+  pN->bFirst = (claimqSettings(p) & CQ_SET_SCHEDULES)==0;
+  pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
+}
+
+static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
+  const CqVal *aArg = pN->aArg, *aOpt = pN->aOpt;
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_SET);
+  claimqBindText(p, &s, CQ_SCHEDULE_SET_name, aArg[CQ_SCHEDULE_NAME].t);
+  claimqBindText(p, &s, CQ_SCHEDULE_SET_spec, aArg[CQ_SCHEDULE_SPEC].t);
+  claimqBindText(p, &s, CQ_SCHEDULE_SET_lane, aArg[CQ_SCHEDULE_LANE].t);
+  claimqBindValue(p, &s, CQ_SCHEDULE_SET_payload,
+                  aArg[CQ_SCHEDULE_PAYLOAD].pVal);
+  claimqBindInt(p, &s, CQ_SCHEDULE_SET_created, pN->iCreated);
+  if( pN->bLast ) claimqBindInt(p, &s, CQ_SCHEDULE_SET_last, pN->iLast);
+  else claimqBindNull(p, &s, CQ_SCHEDULE_SET_last);
+  claimqBindInt(p, &s, CQ_SCHEDULE_SET_offset, aOpt[CQ_SCHEDULE_OFFSET].i);
+  claimqBindText(p, &s, CQ_SCHEDULE_SET_catch_up,
+                 aOpt[CQ_SCHEDULE_CATCH_UP].t);
+  if( aOpt[CQ_SCHEDULE_UNTIL].bGiven ){
+    claimqBindInt(p, &s, CQ_SCHEDULE_SET_until_at, aOpt[CQ_SCHEDULE_UNTIL].i);
+  }else{
+    claimqBindNull(p, &s, CQ_SCHEDULE_SET_until_at);
+  }
+  claimqBindInt(p, &s, CQ_SCHEDULE_SET_enabled, aOpt[CQ_SCHEDULE_ENABLED].i);
+  claimqBindText(p, &s, CQ_SCHEDULE_SET_options, pN->options);
+  claimqExec(p, &s);
+}
+
+/*
+** The first schedule makes claims look for schedules: of all connections, at
+** their next call.
+*/
+static void cqScheduleApply(CqOp *p, CqTask *pTask){
+  CqSchedule *pN = (CqSchedule*)pTask;
+  CqStmt guard;
+  memset(&guard, 0, sizeof(guard));
+  if( pN->bFirst ){
+    claimqTxnGuard(p, &guard);
+    claimqSettingsSet(p, CQ_SET_SCHEDULES);
+  }
+  cqScheduleWrite(p, pN);
+  if( pN->bFirst ) claimqTxnUnguard(p, pTask, &guard);
+}
+
+static void cqScheduleAnswer(CqOp *p, CqTask *pTask){
+  CqSchedule *pN = (CqSchedule*)pTask;
+  CqText none = {0, 0};
+  claimqRequestAnswer(p, none, pN->iNext);
+  if( p->pReq ) p->pReq->bNull = !pN->bNext;
+}
+
+CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
+  const CqArgDef *aDef = claimqLaneDiscipline()->pPut->aOpt;
+  CqVal aOpt[CQ_MAX_OPT];
+  CqSchedule n;
+  char *zOptions;
+  int i;
+  memset(&n, 0, sizeof(n));
+  n.task.xLoad = cqScheduleLoad;
+  n.task.xApply = cqScheduleApply;
+  n.task.xAnswer = cqScheduleAnswer;
+  n.task.zWhat = "claimq_schedule()";
+  n.aArg = pCall->aArg;
+  n.aOpt = aOpt;
+  for(i=0; i<CQ_SCHEDULE_FIRST; i++) claimqRead(p, &aDef[i], 0, &aOpt[i]);
+  memcpy(&aOpt[i], pCall->aOpt, (CQ_SCHEDULE_END-i)*sizeof(aOpt[0]));
+  cqScheduleParse(p, n.aArg[CQ_SCHEDULE_SPEC].t, &n.cron);
+  cqScheduleCheck(p, aOpt);
+  zOptions = claimqOriginWrite(p, &aDef[i], CQ_SCHEDULE_NJOB, pCall->aOpt,
+                               &n.options);
+  claimqRun(p, &n.task);
+  if( p->rc==SQLITE_OK && n.bNext ){
+    sqlite3_result_int64(pCall->pCtx, n.iNext);
+  }
+  sqlite3_free(zOptions);
+}
+
+/**************************************************************************
+** claimq_unschedule(name [, option, value]...) -> 1, or 0 if there was none
+*/
+typedef struct CqUnschedule CqUnschedule;
+struct CqUnschedule {
+  CqTask task;                    /* First */
+  CqText name;
+  i64 n;
+};
+
+static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
+  CqUnschedule *pU = (CqUnschedule*)pTask;
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_DELETE);
+  claimqBindText(p, &s, CQ_SCHEDULE_DELETE_name, pU->name);
+  pU->n = claimqExec(p, &s);
+}
+
+static void cqUnscheduleAnswer(CqOp *p, CqTask *pTask){
+  CqText none = {0, 0};
+  claimqRequestAnswer(p, none, ((CqUnschedule*)pTask)->n);
+}
+
+CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
+  CqUnschedule u;
+  memset(&u, 0, sizeof(u));
+  u.task.xApply = cqUnscheduleApply;
+  u.task.xAnswer = cqUnscheduleAnswer;
+  u.task.zWhat = "claimq_unschedule()";
+  u.name = pCall->aArg[0].t;
+  claimqRun(p, &u.task);
+  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, u.n);
+}
+
+/**************************************************************************
+** What a claim of the lane does
+*/
+#define CQ_SCHEDULE_MOST 1000     /* Jobs that one claim puts */
+
+/* The schedule that is due, as SCHEDULE_FIRST stands on it. */
+typedef struct CqDue CqDue;
+struct CqDue {
+  CqStmt s;
+  CqText name;
+  CqCron cron;
+  int nOffset;
+  i64 iNext;                      /* The first of its times that has come */
+  i64 iTo;                        /* None after this one has come, or counts */
+  int nMost;                      /* So many jobs may still be put */
+};
+
+/*
+** One seek; none in a database that never had a schedule.
+*/
+CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
+  CqStmt s;
+  int bDue;
+  if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return 0;
+  s = claimqStmt(p, CQ_SQL_SCHEDULE_ANY);
+  claimqBindText(p, &s, CQ_SCHEDULE_ANY_lane, lane);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  bDue = claimqStep(p, &s);
+  claimqStmtDone(p, &s);
+  return bDue;
+}
+
+CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
+  i64 iAt = CQ_I64_MAX;
+  CqStmt s;
+  if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return iAt;
+  s = claimqStmt(p, CQ_SQL_SCHEDULE_COMING);
+  claimqBindText(p, &s, CQ_SCHEDULE_COMING_lane, lane);
+  if( claimqStep(p, &s)
+   && claimqColType(&s, CQ_COL_SCHEDULE_COMING_at_ms)!=SQLITE_NULL
+  ){
+    iAt = claimqColInt(&s, CQ_COL_SCHEDULE_COMING_at_ms);
+  }
+  claimqStmtDone(p, &s);
+  return iAt;
+}
+
+/*
+** claimq_why: a job that is to come is delayed until then; if it is due, any
+** claim puts it.
+*/
+CQ_PRIV void claimqScheduleWhy(CqOp *p, CqText lane, CqWhy *pWhy){
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_WHY);
+  claimqBindText(p, &s, CQ_SCHEDULE_WHY_lane, lane);
+  while( claimqStep(p, &s) ){
+    i64 iNext = claimqColInt(&s, CQ_COL_SCHEDULE_WHY_next_at_ms);
+    int bDue = iNext<=claimqNow(p);
+    claimqWhyAdd(p, pWhy, bDue ? CQ_WHY_CLAIMABLE : CQ_WHY_DELAYED,
+        claimqColValue(&s, CQ_COL_SCHEDULE_WHY_source_key), 0,
+        bDue ? CQ_I64_MAX : iNext);
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** Raise schema_mismatch: somebody has written what claimq_schedule() would not.
+*/
+static void cqScheduleBad(CqOp *p, CqText name, const char *zWhat){
+  claimqFail(p, CQ_SCHEMA_MISMATCH, "schedule '%.*s' has a bad %s: repair it "
+      "with claimq_schedule(), or remove it with claimq_unschedule()",
+      claimqShown(name), name.z, zWhat);
+}
+
+/*
+** Put the job of time iAt into the lane, as claimq_submit() would have done it
+** then, but with a source key that names schedule and time.
+*/
+static void cqSchedulePutOne(
+  CqOp *p, CqDue *pD, CqText lane, CqVal *aOpt, i64 iAt
+){
+  static const char zBegin[] = "schedule:";
+  CqVal *pKey = &aOpt[CQ_SUBMIT_KEY];
+  int n = (int)sizeof(zBegin)-1;
+  i64 iNow = claimqNow(p);
+  char *zKey = claimqMalloc(p, (i64)n+pD->name.n+22);
+  CqPut put;
+  if( zKey==0 ) return;
+  memcpy(zKey, zBegin, (size_t)n);
+  memcpy(&zKey[n], pD->name.z, (size_t)pD->name.n);
+  n += pD->name.n;
+  zKey[n++] = ':';
+  n += claimqI64Text(iAt, &zKey[n]);
+  pKey->bGiven = 1;
+  pKey->t.z = zKey;
+  pKey->t.n = n;
+  memset(&put, 0, sizeof(put));
+  put.pD = claimqLaneDiscipline();
+  put.scope = lane;
+  put.pPayload = claimqColValue(&pD->s, CQ_COL_SCHEDULE_FIRST_payload);
+  put.aOpt = aOpt;
+  p->iNow = iAt;
+  claimqPutInside(p, &put);
+  p->iNow = iNow;
+  claimqPutDone(&put);
+  sqlite3_free(zKey);
+}
+
+/*
+** Put the jobs of pD: for iLast, or for all times up to it (bAll).
+*/
+static void cqSchedulePutJobs(
+  CqOp *p, CqDue *pD, CqText lane, i64 iLast, int bAll
+){
+  CqText options = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_options);
+  char *zBuf = claimqMalloc(p, (i64)options.n+1);
+  CqVal aOpt[CQ_MAX_OPT];
+  i64 iAt = bAll ? pD->iNext : iLast;
+  if( zBuf && !cqScheduleOptions(p, options, zBuf, aOpt) ){
+    cqScheduleBad(p, pD->name, "list of options");
+  }
+  while( p->rc==SQLITE_OK ){
+    cqSchedulePutOne(p, pD, lane, aOpt, iAt);
+    if( iAt>=iLast ) break;
+    if( !claimqCronNext(&pD->cron, pD->nOffset, iAt, &iAt) ) break;
+  }
+  sqlite3_free(zBuf);
+}
+
+/*
+** The last of the times that have come for which a job may be put now; all of
+** them, but for CQ_SCHEDULE_MOST.
+*/
+static i64 cqScheduleLast(const CqDue *pD, i64 iLast){
+  i64 iAt = pD->iNext, iNext;
+  int n;
+  for(n=1; n<pD->nMost && iAt<iLast; n++){
+    if( !claimqCronNext(&pD->cron, pD->nOffset, iAt, &iNext) ) break;
+    iAt = iNext;
+  }
+  return iAt;
+}
+
+/*
+** The schedule pD is due: move it on, and put what it asks for.  Returns the
+** number of jobs, at least 1.  (If next_at_ms is none of its times, which only
+** somebody who evades the triggers can do, it is moved on.)
+*/
+static int cqScheduleRun(CqOp *p, CqDue *pD, const CqTask *pTask, CqText lane){
+  CqText word = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_catch_up);
+  int eCatchUp = claimqWord(claimqCatchUpWords(), word);
+  i64 iLast = pD->iNext;
+  i64 n = claimqCronDue(&pD->cron, pD->nOffset, pD->iNext-1, pD->iTo, &iLast);
+  CqStmt s;
+  if( eCatchUp==CQ_CATCH_UP_ALL && n>1 ) iLast = cqScheduleLast(pD, iLast);
+  s = claimqStmt(p, CQ_SQL_SCHEDULE_CAME);
+  claimqBindText(p, &s, CQ_SCHEDULE_CAME_name, pD->name);
+  claimqBindInt(p, &s, CQ_SCHEDULE_CAME_next, pD->iNext);
+  claimqBindInt(p, &s, CQ_SCHEDULE_CAME_last, iLast);
+  if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
+  if( n==0 || (eCatchUp==CQ_CATCH_UP_NONE && n>1) ) return 1;
+  if( eCatchUp!=CQ_CATCH_UP_ALL ) n = 1;
+  cqSchedulePutJobs(p, pD, lane, iLast, eCatchUp==CQ_CATCH_UP_ALL);
+  return n<pD->nMost ? (int)n : pD->nMost;
+}
+
+/*
+** Read the schedule that pD->s stands on, into the rest of *pD.  Raises
+** schema_mismatch if somebody who evades the triggers has spoilt it.
+*/
+static void cqScheduleRead(CqOp *p, CqDue *pD){
+  CqCronFault fault;
+  i64 nOffset = claimqColInt(&pD->s, CQ_COL_SCHEDULE_FIRST_offset_minutes);
+  CqText spec = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_spec);
+  pD->name = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_name);
+  pD->nOffset = (int)nOffset;
+  pD->iNext = claimqColInt(&pD->s, CQ_COL_SCHEDULE_FIRST_next_at_ms);
+  pD->iTo = claimqNow(p);
+  if( claimqColType(&pD->s, CQ_COL_SCHEDULE_FIRST_until_at_ms)!=SQLITE_NULL
+   && claimqColInt(&pD->s, CQ_COL_SCHEDULE_FIRST_until_at_ms)<pD->iTo
+  ){
+    pD->iTo = claimqColInt(&pD->s, CQ_COL_SCHEDULE_FIRST_until_at_ms);
+  }
+  if( p->rc ) return;
+  if( nOffset<-CQ_CRON_OFFSET_MAX || nOffset>CQ_CRON_OFFSET_MAX ){
+    cqScheduleBad(p, pD->name, "offset_minutes");
+  }else if( pD->iNext<0 ){
+    cqScheduleBad(p, pD->name, "next_at_ms");
+  }else if( claimqCronParse(spec, &pD->cron, &fault)!=CQ_CRON_OK ){
+    cqScheduleBad(p, pD->name, "spec");
+  }
+}
+
+/*
+** Put the jobs of all schedules of the lane that are due, the earliest first,
+** but no more than CQ_SCHEDULE_MOST: the next claim puts the rest.
+*/
+CQ_PRIV void claimqSchedulePut(CqOp *p, const CqTask *pTask, CqText lane){
+  CqDue due;
+  int bMore = 1;
+  due.nMost = CQ_SCHEDULE_MOST;
+  while( bMore && due.nMost>0 ){
+    due.s = claimqStmt(p, CQ_SQL_SCHEDULE_FIRST);
+    claimqBindText(p, &due.s, CQ_SCHEDULE_FIRST_lane, lane);
+    claimqBindCommonInt(p, &due.s, CQ_P_now, claimqNow(p));
+    bMore = claimqStep(p, &due.s);
+    if( bMore ) cqScheduleRead(p, &due);
+    if( bMore && p->rc==SQLITE_OK ){
+      due.nMost -= cqScheduleRun(p, &due, pTask, lane);
+    }
+    claimqStmtDone(p, &due.s);
+    if( p->rc ) break;
+  }
+}
+
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_cron_next", .eKind = CQ_F_PURE, .nMin = 2,
       .aArg = cqCronNextArg, .nArg = CQ_ARRAYSIZE(cqCronNextArg),
       .xFunc = cqCronNextFunc, .zDoc = "when a schedule is due next" },
+    { .zName = "claimq_schedule_sound", .eKind = CQ_F_PURE, .nMin = 2,
+      .aArg = cqSoundArg, .nArg = CQ_ARRAYSIZE(cqSoundArg),
+      .xFunc = cqScheduleSoundFunc, .zDoc = "for triggers of claimq's own" },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

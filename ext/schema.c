@@ -150,6 +150,26 @@ CQ_PRIV int claimqSettings(CqOp *p){
 }
 
 /*
+** Write the settings, and make all connections prepare their statements anew.
+*/
+static void cqSettingsWrite(CqOp *p, int mSettings){
+  CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
+  claimqBindInt(p, &s, CQ_META_SET_settings, mSettings);
+  claimqExec(p, &s);
+  claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMP].zSql);
+  claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMPED].zSql);
+  p->pConn->bSettings = 0;
+}
+
+/*
+** For xApply: add a setting that claimq_init() knows no option for.
+*/
+CQ_PRIV void claimqSettingsSet(CqOp *p, int mSetting){
+  int mSettings = claimqSettings(p);
+  if( p->rc==SQLITE_OK ) cqSettingsWrite(p, mSettings | mSetting);
+}
+
+/*
 ** Once per connection, before the first statement is prepared.  To read the
 ** version inside the user's transaction would be to begin it as a reader, who
 ** cannot wait for the lock any more: an operation that will write locks first.
@@ -432,14 +452,7 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
     claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
     claimqExec(p, &s);
   }
-  if( pI->mNew!=pI->mOld ){
-    CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
-    claimqBindInt(p, &s, CQ_META_SET_settings, pI->mNew);
-    claimqExec(p, &s);
-    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMP].zSql);
-    claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMPED].zSql);
-    p->pConn->bSettings = 0;
-  }
+  if( pI->mNew!=pI->mOld ) cqSettingsWrite(p, pI->mNew);
   cqSchemaProve(p);
   claimqTxnUnguard(p, pTask, &guard);
 }

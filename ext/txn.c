@@ -41,7 +41,9 @@
 ** have to be undone is made, because raising an error then undoes the whole
 ** outer statement.  That is not so inside the user's own transaction, where
 ** SQLite keeps no journal for a statement that writes one row: there
-** claimqCheckNested() refuses functions that write in the first place.
+** claimqCheckNested() refuses functions that write in the first place, and what
+** a claim writes stands inside a statement of claimq's own that has a journal:
+** see cqTxnAlone().
 **
 ** The lock is taken by an UPDATE with WHERE 0, not by BEGIN IMMEDIATE, which
 ** would lock attached databases as well.
@@ -242,7 +244,7 @@ static void cqTxnJournal(CqOp *p){
 ** not stay if the others are undone.
 */
 static int cqTxnNeed(const CqTask *pTask){
-  if( !pTask->bKeep ) return pTask->eNeed;
+  if( !pTask->bKeep || pTask->bNoKeep ) return pTask->eNeed;
   return pTask->eNeed>CQ_NEED_UNDO ? pTask->eNeed : CQ_NEED_UNDO;
 }
 
@@ -257,10 +259,79 @@ static void cqTxnWrite(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
   p->bWrote = 1;
   if( pTask->eNeed ) pTask->xApply(p, pTask);
-  if( pTask->bKeep ){
+  if( pTask->bKeep && !pTask->bNoKeep ){
     pTask->xAnswer(p, pTask);
     claimqRequestKeep(p);
   }
+}
+
+/* For sqlite3_bind_pointer(): a task to be written by claimq_alone(). */
+#define CQ_ALONE_TYPE "claimq-alone"
+typedef struct CqAlone CqAlone;
+struct CqAlone {
+  CqOp *p;
+  CqTask *pTask;
+  u8 bDone;
+};
+
+/*
+** claimq_alone(task) -> 0: write the task, as part of the statement TXN_ALONE.
+** If that fails so does the statement, and SQLite undoes what both have done;
+** the error stays in the task's own op.  Called by anybody else the function
+** does nothing.
+*/
+static void cqAloneFunc(CqOp *p, CqCall *pCall){
+  CqAlone *pA = (CqAlone*)sqlite3_value_pointer(pCall->apVal[0], CQ_ALONE_TYPE);
+  if( pA==0 || pA->bDone ) return;
+  pA->bDone = 1;
+  cqTxnWrite(pA->p, pA->pTask);
+  p->rc = pA->p->rc;
+  sqlite3_result_int(pCall->pCtx, 0);
+}
+
+static const CqArgDef cqAloneArg[] = {
+  { CQ_ARG(ANY, "task") },
+};
+
+CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
+  static const CqFuncDef aFunc[] = {
+    { .zName = "claimq_alone", .zDoc = "for statements of claimq's own",
+      .eKind = CQ_F_READ, .nMin = 1, .aArg = cqAloneArg,
+      .nArg = CQ_ARRAYSIZE(cqAloneArg), .xFunc = cqAloneFunc },
+  };
+  *pnFunc = CQ_ARRAYSIZE(aFunc);
+  return aFunc;
+}
+
+/*
+** Write inside a writing statement, where no savepoint can be had.  In
+** autocommit an error undoes that statement, and with it what is written here.
+** In the user's transaction it may not: SQLite keeps a journal only for
+** statements that it thinks may fail half-way.  There a statement of claimq's
+** own has one.
+*/
+static void cqTxnAlone(CqOp *p, CqTask *pTask, int bWhole){
+  CqAlone alone;
+  CqOp op;
+  CqStmt s;
+  pTask->bAlone = 1;
+  if( bWhole || cqTxnNeed(pTask)<CQ_NEED_UNDO ){
+    cqTxnWrite(p, pTask);
+    return;
+  }
+  memset(&alone, 0, sizeof(alone));
+  alone.p = p;
+  alone.pTask = pTask;
+  claimqOpInit(&op, p->pConn);
+  s = claimqStmt(&op, CQ_SQL_TXN_ALONE);
+  claimqBindPointer(&op, &s, CQ_TXN_ALONE_task, &alone, CQ_ALONE_TYPE);
+  claimqExec(&op, &s);
+  if( p->rc==SQLITE_OK ){
+    p->rc = op.rc;
+    p->zErr = op.zErr;
+    op.zErr = 0;
+  }
+  claimqOpClear(&op);
 }
 
 /*
@@ -281,9 +352,8 @@ static void cqTxnApply(CqOp *p, CqTask *pTask){
        "inside a writing statement: call it in a statement of its own (or "
        "fetch all rows of the statement that is not finished, or reset it)",
        pTask->zWhat);
-  }else{
-    pTask->bAlone = 1;
-    cqTxnWrite(p, pTask);
+  }else if( p->rc==SQLITE_OK ){
+    cqTxnAlone(p, pTask, bWhole);
   }
 }
 
@@ -305,7 +375,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = CQ_NEED_ONE;
   }
   pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
-              && (pTask->eNeed || !p->bFilter) && !pTask->bNoKeep;
+              && (pTask->eNeed || !p->bFilter);
   assert( !pTask->bKeep || pTask->xAnswer );
 }
 

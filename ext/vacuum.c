@@ -57,6 +57,7 @@ static void cqVacuumSelect(
 ){
   CqStmt s = claimqStmt(p, pDef->eSelect);
   claimqBindInt(p, &s, CQ_VACUUM_ROWS_limit, nMax);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   while( claimqStep(p, &s)
       && claimqColInt(&s, CQ_COL_VACUUM_ROWS_at_ms)<=iUntil ){
     claimqIdsAdd(p, pIds, claimqColInt(&s, CQ_COL_VACUUM_ROWS_id));
@@ -94,7 +95,7 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
     cqVacuumSelect(p, pDef, iUntil, nMax, &ids);
     if( ids.n==0 ) break;
     n = 0;
-    for(i=0; i<2 && pDef->aFirst[i]>=0; i++){
+    for(i=0; i<CQ_ARRAYSIZE(pDef->aFirst) && pDef->aFirst[i]>=0; i++){
       n += cqVacuumDelete(p, pV, pDef->aFirst[i], &ids);
     }
     n += cqVacuumDelete(p, pV, pDef->eDelete, &ids);

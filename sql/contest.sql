@@ -21,20 +21,27 @@ SELECT value AS last_token,
   END AS new_id
 FROM {{S}}.claimq_meta WHERE name='contest_fence'
 
+-- fragment: CONTEST_NEXT
+-- The token is still the next one: nobody has won since the counter was read.
+(SELECT value+(value<9223372036854775807) FROM {{S}}.claimq_meta
+ WHERE name='contest_fence')=:fence
+
 -- name: CONTEST_ENTER
 -- A new subject.
 INSERT INTO {{S}}.claimq_holder(holder_id, claim_id, lease_token, owner_id,
   incarnation_id, claimed_at_ms, expires_at_ms, subject_kind, subject_label,
   fencing_token)
-VALUES(:head, :claim, :token, :owner, :incarnation, :now, :expires, :kind,
-  :label, :fence)
+SELECT :head, :claim, :token, :owner, :incarnation, :now, :expires, :kind,
+  :label, :fence
+WHERE {{CONTEST_NEXT}}
+ON CONFLICT(subject_kind, subject_label) DO NOTHING
 
 -- name: CONTEST_TAKE
 -- The row is there, and its claim is not live.  On the right of = are the old
 -- values.
 UPDATE {{S}}.claimq_holder SET previous_claim_id=claim_id, {{STAMP}},
   fencing_token=:fence, attempts=attempts+1
-WHERE holder_id=:head AND expires_at_ms<=:now
+WHERE holder_id=:head AND expires_at_ms<=:now AND {{CONTEST_NEXT}}
 
 -- name: CONTEST_HOLD
 SELECT claim_id, lease_token, 1 AS claim_size
@@ -110,5 +117,8 @@ FROM (SELECT holder_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: CONTEST_CHECK_FENCE like CHECK
-SELECT 'claimq_fence' AS table_name, resource AS row_key, 'bad token' AS problem
-FROM {{S}}.claimq_fence WHERE typeof(token)<>'integer'
+SELECT 'claimq_fence' AS table_name, resource AS row_key, problem
+FROM (SELECT resource, CASE {{CHECK_TEXT resource}} {{CHECK_INT token}}
+    WHEN NOT claimq_sound(resource) {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_fence)
+WHERE problem IS NOT NULL

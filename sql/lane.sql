@@ -26,17 +26,22 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable.  Of any other C
--- is asked: see claimqLaneJudge().
-(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
+-- is asked: see claimqLaneJudge().  It must be asked job by job, in the order of
+-- the index, and not of those behind the last that was wanted.  But SQLite
+-- before 3.47 sorts rows that come sorted, all of them first, if its statistics
+-- promise less than one row, but not much less.  (The number of rows is kept as
+-- a logarithm there, and that of this one is used as a flag.)  So no rows at all
+-- are promised here.
+likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
   OR claimq_judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
-    max_reclaims))
+    max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
 -- The columns of the claim table.
 job_id, lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
-ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress
+ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress, group_key
 
 -- fragment: LANE_ROW
 -- The same, and what else is needed to claim a job.
@@ -89,7 +94,7 @@ SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
 -- name: LANE_KEPT
 -- A job as the claim that holds it got it.
 SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
-  claimed_at_ms, expires_at_ms, fencing_token, attempts, previous_claim_id
+  claimed_at_ms, expires_at_ms, attempts, previous_claim_id
 FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
 --------------------------------------------------------------------------
@@ -140,7 +145,8 @@ settled_owner_id=iif(l.claim_id IS NULL, NULL, settled_owner_id),
 last_error=iif(l.claim_id IS NULL,
   'reclaimed '||reclaim_count||' times, which is the maximum', last_error),
 error_class=iif(l.claim_id IS NULL, NULL, error_class),
-terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL)
+terminal_at_ms=iif(l.claim_id IS NULL, :now, NULL),
+awaited=iif(l.claim_id IS NULL, NULL, awaited)
 
 -- fragment: LANE_TAKEABLE
 -- Nobody took the job since it was read.
@@ -192,11 +198,12 @@ WHERE job_id=l.id AND ifnull(due, 0)<0
 -- :available is what available_at_ms or delay_ms say, or now.
 INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
   source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
-  backoff_max_ms, max_reclaims, reclaim, partition_key, flow_id, namespace,
-  instance_tag, created_at_ms, state, due, cap_id)
+  backoff_max_ms, max_reclaims, reclaim, partition_key, group_key, flow_id,
+  namespace, instance_tag, on_failure, created_at_ms, state, due, cap_id)
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
-  :reclaim, :partition_key, :flow_id, :namespace, :instance_tag, {{NOW}},
+  :reclaim, :partition_key, :group_key, :flow_id, :namespace, :instance_tag,
+  :on_failure, {{NOW}},
   iif(:available>:now, 'delayed', 'ready'),
   iif(:available>:now, :available, -1),
   iif(:capabilities='[]', 0, ifnull((
@@ -211,8 +218,15 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
 VALUES(:lane, :payload, {{NOW}}, :now, -1)
 
 -- name: LANE_BY_KEY
-SELECT job_id FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
+-- The job that has the key, or had it and keeps it (unique_for_ms): ended.
+SELECT job_id, 0 AS ended
+FROM {{S}}.claimq_job INDEXED BY claimq_job_by_key
 WHERE lane_id=:lane AND source_key=:source_key AND terminal_at_ms IS NULL
+UNION ALL
+SELECT j.job_id, 1
+FROM {{S}}.claimq_unique AS u CROSS JOIN {{S}}.claimq_job AS j
+WHERE u.lane_id=:lane AND u.source_key=:source_key AND u.until_ms>:now
+  AND j.job_id=u.job_id AND j.source_key=u.source_key
 
 --------------------------------------------------------------------------
 -- The verbs.
@@ -223,7 +237,8 @@ SELECT claim_id, lease_token, 1 AS claim_size, settled_by, settled_claim_id,
   settled_token, attempt_index, max_attempts,
   max(0, retry_count) AS retry_count, max(0, backoff_ms) AS backoff_ms,
   max(0, backoff_factor) AS backoff_factor,
-  max(0, backoff_max_ms) AS backoff_max_ms
+  max(0, backoff_max_ms) AS backoff_max_ms, slot,
+  ifnull(expires_at_ms, 0) AS expires_at_ms
 FROM {{S}}.claimq_job WHERE job_id=:head
 
 -- fragment: LANE_HELD
@@ -249,7 +264,7 @@ progress=ifnull(:progress, progress)
 
 -- name: LANE_RENEW
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
-  {{LANE_PROGRESS}}
+  slot=slot, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
@@ -257,15 +272,24 @@ WHERE {{LANE_HELD}}
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until
 WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 
+-- fragment: LANE_COMPLETED
+{{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
+due=NULL, terminal_at_ms={{NOW}}, result=:result
+
 -- name: LANE_COMPLETE
-UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_by='complete', state='completed', due=NULL, terminal_at_ms={{NOW}},
-  result=:result
+-- If others wait for the job they learn of it, by trigger; and so does its group
+-- if the lane has limits.
+UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}}, awaited=NULL, slot=NULL
 WHERE {{LANE_HELD}}
+
+-- name: LANE_COMPLETE_ALONE like LANE_COMPLETE
+-- A job that nobody waits for, in a lane without limits.
+UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}}
+WHERE {{LANE_HELD}} AND awaited IS NULL AND slot IS NULL
 
 -- name: LANE_RELEASE
 UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
-  settled_at_ms=:now, settled_by='release',
+  settled_at_ms=:now, settled_by='release', slot=NULL,
   state=iif(:until>:now, 'delayed', 'ready'),
   due=iif(:until>:now, :until, -1),
   available_at_ms=ifnull(:until, available_at_ms),
@@ -273,7 +297,7 @@ UPDATE {{S}}.claimq_job SET {{LANE_OVER}}, {{LANE_KEEP}},
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RETRY
-UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry',
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='retry', slot=NULL,
   state='delayed', due=:until, last_error=:reason, error_class=:error_class,
   available_at_ms=:until, {{LANE_PROGRESS}},
   attempt_index=attempt_index+1, retry_count=retry_count+1,
@@ -282,15 +306,15 @@ WHERE {{LANE_HELD}}
 
 -- name: LANE_FAIL
 -- :by is reject, or dead (a retry too many).
-UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by,
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by, slot=NULL,
   state='failed', due=NULL, last_error=:reason, error_class=:error_class,
-  terminal_at_ms=:now, {{LANE_PROGRESS}}
+  terminal_at_ms=:now, awaited=NULL, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_REVOKE
 -- The attempt is over but not its job.  An auto job is ready for the next one;
 -- a grant job waits for the grant, which begins it.
-UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='revoke',
+UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='revoke', slot=NULL,
   state=iif(reclaim='auto', 'ready', state),
   due=iif(reclaim='auto', -1, NULL),
   attempt_index=attempt_index+(reclaim='auto'), fencing_token={{FENCE}}
@@ -325,15 +349,21 @@ UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
   max_attempts=ifnull(:max_attempts, max_attempts),
   max_reclaims=ifnull(:max_reclaims, max_reclaims),
   available_at_ms=ifnull(:available, available_at_ms),
-  state=CASE WHEN state='active' OR :available IS NULL THEN state
+  group_key=ifnull(:group_key, group_key), slot=slot,
+  state=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
+             THEN state
              WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
-  due=CASE WHEN state='active' OR :available IS NULL THEN due
+  due=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
+           THEN due
            WHEN :available>:now THEN :available ELSE -1 END
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
+-- fragment: LANE_CANCELLED
+{{LANE_PAST}}, settled_by='cancel', state='cancelled', due=NULL,
+waits_for=NULL, awaited=NULL, slot=NULL, terminal_at_ms=:now
+
 -- name: LANE_CANCEL
-UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by='cancel',
-  state='cancelled', due=NULL, terminal_at_ms=:now
+UPDATE {{S}}.claimq_job SET {{LANE_CANCELLED}}
 WHERE job_id=:job AND terminal_at_ms IS NULL AND (:force OR NOT ({{LANE_LIVE}}))
 
 --------------------------------------------------------------------------
@@ -372,9 +402,18 @@ WHERE grant_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
 
 -- name: LANE_OLD_JOBS like VACUUM_ROWS
 -- By the index claimq_job_by_end, if the database has it.
-SELECT job_id AS id, terminal_at_ms AS at_ms FROM {{S}}.claimq_job
+-- Jobs stay whose key is still taken, and those for which others wait.
+SELECT job_id AS id, terminal_at_ms AS at_ms FROM {{S}}.claimq_job AS j
 WHERE terminal_at_ms IS NOT NULL
   AND state IN ('completed','failed','cancelled')
+  AND (source_key IS NULL OR NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_unique AS u
+    WHERE u.lane_id=j.lane_id AND u.source_key=j.source_key
+      AND u.job_id=j.job_id AND u.until_ms>:now))
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_after AS a INDEXED BY claimq_after_by_after
+      CROSS JOIN {{S}}.claimq_job AS b
+    WHERE a.after_id=j.job_id AND b.job_id=a.job_id AND b.state='blocked')
 ORDER BY terminal_at_ms, job_id LIMIT :limit
 
 -- name: LANE_OLD_JOBS_PAST like VACUUM_DELETE
@@ -395,9 +434,11 @@ WHERE settled_owner_id IS NOT NULL AND job_id IN (
   LIMIT :limit)
 
 -- name: LANE_OLD_JOBS_DELETE like VACUUM_DELETE
--- A job goes after its last attempt.
+-- A job goes after its last attempt, and after what it waited for.
 DELETE FROM {{S}}.claimq_job
-WHERE settled_owner_id IS NULL AND job_id IN (
+WHERE settled_owner_id IS NULL AND (on_failure IS NULL OR NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_after AS a WHERE a.job_id=claimq_job.job_id))
+AND job_id IN (
   SELECT l.id FROM claimq_ids(:ids) AS l
   WHERE NOT EXISTS (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
@@ -414,7 +455,11 @@ WHERE NOT EXISTS (
   AND NOT EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
     WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id>0)
+      AND cap_id<>0)
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_head AS h
+    WHERE h.lane_id=s.lane_id AND h.partition_key=s.partition_key
+      AND h.cap_id=s.cap_id)
 ORDER BY cap_id LIMIT :limit
 
 -- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE
@@ -442,20 +487,33 @@ ifnull(available_at_ms, created_at_ms)
 state='active'
 
 -- fragment: LANE_STATS_ROWS
-SELECT lane_id AS scope, iif(terminal_at_ms IS NULL, w, {{STATS_OVER}}) AS w,
+-- A job that is ready is limited if its lane or its group lets none begin.
+SELECT lane_id AS scope, CASE WHEN terminal_at_ms IS NOT NULL
+    THEN {{STATS_OVER}} WHEN state='blocked' THEN {{STATS_BLOCKED}}
+    WHEN w={{STATS_READY}} AND (
+      lane_id IN (SELECT o.lane_id FROM {{S}}.claimq_limit_opens AS o
+                  WHERE o.opens_at_ms>:now)
+      OR set_id<0 AND EXISTS (
+        SELECT 1 FROM {{S}}.claimq_head AS h CROSS JOIN {{S}}.claimq_group AS g
+          ON g.group_id=h.group_id
+        WHERE h.head_id=-set_id AND g.opens_at_ms>:now))
+    THEN {{STATS_LIMITED}} ELSE w END AS w,
   n, d, since, at
-FROM (SELECT lane_id, terminal_at_ms, {{STATS_STATE LANE_TAKEN LANE_FROM}}
+FROM (SELECT lane_id, terminal_at_ms, state, cap_id AS set_id,
+        {{STATS_STATE LANE_TAKEN LANE_FROM}}
       FROM {{S}}.claimq_job NOT INDEXED)
 
 -- name: LANE_STATS like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
-  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}})
+  {{LANE_STATS_ROWS}} UNION ALL {{STATS_LETTERS lane}}
+  UNION ALL {{SCHEDULE_STATS}})
 GROUP BY scope ORDER BY scope
 
 -- name: LANE_STATS_OF like STATS
 SELECT 'lane' AS discipline, scope, {{STATS_SUMS}} FROM (
   {{LANE_STATS_ROWS}} WHERE lane_id=:scope
-  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope)
+  UNION ALL {{STATS_LETTERS lane}} AND scope=:scope
+  UNION ALL {{SCHEDULE_STATS}} AND lane_id=:scope)
 GROUP BY scope
 
 --------------------------------------------------------------------------
@@ -467,8 +525,8 @@ FROM (SELECT job_id, CASE
     WHEN job_id<=0 THEN 'bad job_id'
     {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_INT priority}}
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
-    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','completed',
-                                  'failed','cancelled') THEN 'bad state'
+    WHEN ifnull(state,'') NOT IN ('ready','delayed','active','blocked',
+        'completed','failed','cancelled') THEN 'bad state'
     WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
     {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
     {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
@@ -482,17 +540,18 @@ FROM (SELECT job_id, CASE
     THEN 'claimed, and not active'
     WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
     THEN 'active, and not claimed'
-    WHEN (terminal_at_ms IS NULL)<>(state IN ('ready','delayed','active'))
+    WHEN (terminal_at_ms IS NULL)<>
+      (state IN ('ready','delayed','active','blocked'))
     THEN 'terminal_at_ms does not fit the state'
     WHEN due IS NULL AND state IN ('ready','delayed')
       OR due IS NULL AND state='active' AND reclaim='auto'
-      OR due IS NOT NULL AND terminal_at_ms IS NOT NULL
+      OR due IS NOT NULL AND (terminal_at_ms IS NOT NULL OR state='blocked')
     THEN 'due does not fit the state'
     WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
                                      available_at_ms))
     THEN 'due is not when it can be claimed'
     {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
-    WHEN terminal_at_ms IS NULL AND (cap_id<>0 AND NOT EXISTS (
+    WHEN terminal_at_ms IS NULL AND (cap_id>0 AND NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
         AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
         AND s.required=j.required_capabilities)
@@ -507,16 +566,85 @@ WHERE problem IS NOT NULL
 
 -- name: LANE_CHECK_PAST like CHECK
 SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
-  'its job is not there' AS problem
-FROM {{S}}.claimq_past AS a
-WHERE NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j WHERE j.job_id=a.job_id)
+  problem
+FROM (SELECT job_id, attempt_index, CASE
+    {{CHECK_INT job_id}} {{CHECK_INT attempt_index}} {{CHECK_TEXT owner_id}}
+    {{CHECK_TEXT incarnation_id}} {{CHECK_COUNT fencing_token}}
+    {{CHECK_INT started_at_ms}} {{CHECK_INT_NULL ended_at_ms}}
+    {{CHECK_TEXT_NULL error}} {{CHECK_TEXT_NULL error_class}}
+    {{CHECK_INT_NULL expires_at_ms}}
+    WHEN outcome NOT IN ('success','retry','failed','released',
+      'interrupted_reclaimed','cancelled','revoked') THEN 'bad outcome'
+    WHEN NOT EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j
+                     WHERE j.job_id=a.job_id) THEN 'its job is not there'
+    WHEN NOT claimq_sound(owner_id, incarnation_id, outcome, error, error_class)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_past AS a)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_SETS like CHECK
+SELECT 'claimq_capset' AS table_name, cap_id AS row_key, problem
+FROM (SELECT cap_id, CASE
+    WHEN cap_id<=0 THEN 'bad cap_id'
+    {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}} {{CHECK_TEXT required}}
+    WHEN NOT claimq_sound(lane_id, required) {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_capset)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_EVENTS like CHECK
+-- A job that is still there has ended as its event says.
+SELECT 'claimq_event' AS table_name, event_id AS row_key, problem
+FROM (SELECT event_id, CASE
+    WHEN event_id<=0 THEN 'bad event_id'
+    {{CHECK_INT job_id}} {{CHECK_TEXT lane_id}} {{CHECK_INT partition_key}}
+    {{CHECK_TEXT_NULL flow_id}} {{CHECK_TEXT_NULL error_class}}
+    {{CHECK_TEXT_NULL namespace}} {{CHECK_TEXT_NULL instance_tag}}
+    {{CHECK_INT occurred_at_ms}}
+    WHEN ifnull(outcome,'') NOT IN ('success','failed','cancelled')
+    THEN 'bad outcome'
+    WHEN EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j
+      WHERE j.job_id=e.job_id
+        AND state<>iif(outcome='success', 'completed', outcome))
+    THEN 'its job has not ended so'
+    WHEN NOT claimq_sound(lane_id, flow_id, error_class, namespace,
+                          instance_tag)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_event AS e)
+WHERE problem IS NOT NULL
+
+-- name: LANE_CHECK_ONE_EVENT like CHECK
+SELECT 'claimq_event' AS table_name, max(event_id) AS row_key,
+  'another event of the job' AS problem
+FROM {{S}}.claimq_event GROUP BY job_id HAVING count(*)>1
+
+-- name: LANE_CHECK_GRANTS like CHECK
+SELECT 'claimq_grant' AS table_name, grant_id AS row_key, problem
+FROM (SELECT grant_id, CASE
+    WHEN grant_id<=0 THEN 'bad grant_id'
+    {{CHECK_INT job_id}} {{CHECK_TEXT owner_id}} {{CHECK_TEXT incarnation_id}}
+    {{CHECK_TEXT lane_id}} {{CHECK_INT issued_at_ms}} {{CHECK_INT expires_at_ms}}
+    {{CHECK_TEXT_NULL capability_hash}} {{CHECK_TEXT_NULL worker_capabilities}}
+    {{CHECK_TEXT_NULL route_snapshot_json}} {{CHECK_TEXT_NULL admission_summary}}
+    WHEN expires_at_ms<issued_at_ms THEN 'it ends before it was issued'
+    WHEN NOT claimq_sound(owner_id, incarnation_id, lane_id, capability_hash,
+        worker_capabilities, route_snapshot_json, admission_summary)
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_grant)
+WHERE problem IS NOT NULL
 
 --------------------------------------------------------------------------
 -- claimq_why: the jobs of a lane that have not ended.
 
 -- name: LANE_WHY
-SELECT job_id, partition_key, cap_id, required_capabilities,
+SELECT job_id, partition_key,
+  iif(cap_id>=0, cap_id, (
+    SELECT h.cap_id FROM {{S}}.claimq_head AS h
+    WHERE h.head_id=-claimq_job.cap_id)) AS cap_id,
+  iif(cap_id>=0, 0, (
+    SELECT h.group_id FROM {{S}}.claimq_head AS h
+    WHERE h.head_id=-claimq_job.cap_id)) AS group_id, required_capabilities,
   {{LANE_FROM}} AS available_at_ms, state='active' AS active,
+  state='blocked' AS blocked,
   reclaim='auto' AS auto, ifnull(expires_at_ms, 0) AS expires_at_ms,
   reclaim_count, max_reclaims
 FROM {{S}}.claimq_job NOT INDEXED

@@ -44,7 +44,7 @@ ORDER BY seq LIMIT :limit
 -- The messages of a claim that holds its partition, with its lease.
 SELECT m.queue_name, m.partition, m.seq, m.payload, m.payload_type,
   m.created_at_ms, p.claim_id, p.lease_token, p.owner_id, p.incarnation_id,
-  p.claimed_at_ms, p.expires_at_ms, p.fencing_token, p.attempts
+  p.claimed_at_ms, p.expires_at_ms, p.attempts
 FROM {{S}}.claimq_partition AS p
 CROSS JOIN {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
 WHERE p.partition_id=:head AND p.claim_id=:claim

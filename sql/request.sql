@@ -13,3 +13,22 @@ VALUES(:request, :func, :scope, :owner, :now, :answer)
 DELETE FROM {{S}}.claimq_request WHERE request IN (
   SELECT request FROM {{S}}.claimq_request INDEXED BY claimq_request_by_time
   WHERE at_ms<:before ORDER BY at_ms, request LIMIT 2)
+
+-- name: REQUEST_CHECK like CHECK
+-- What a claim table remembers is a JSON array of claim ids or outcomes.
+SELECT 'claimq_request' AS table_name, request AS row_key, problem
+FROM (SELECT request, CASE
+    {{CHECK_TEXT request}}
+    WHEN length(CAST(request AS BLOB)) NOT BETWEEN 1 AND 255 THEN 'bad request'
+    {{CHECK_TEXT func}} {{CHECK_TEXT_NULL scope}} {{CHECK_TEXT_NULL owner_id}}
+    {{CHECK_INT at_ms}}
+    WHEN typeof(answer) NOT IN ('text','integer','null')
+      OR func IN ('claimq','claimq_lane','claimq_reclaim','claimq_outbox',
+                  'claimq_contest','claimq_dead_letter')
+        AND ifnull(answer,'') NOT GLOB '[[]"*]'
+    THEN 'bad answer'
+    WHEN NOT claimq_sound(request, func, scope, owner_id,
+                          iif(typeof(answer)='text', answer, NULL))
+    {{CHECK_UNSOUND}}
+  END AS problem FROM {{S}}.claimq_request)
+WHERE problem IS NOT NULL

@@ -21,6 +21,27 @@ SET value=min(value, 9223372036854775807-:jump)+:jump
 WHERE name='contest_fence'
 
 -- name: RESTORE_SEQUENCES like RESTORE_KEYS
--- Numbers of messages: the only gap there is.
+-- Numbers of messages, the only gap there is; and the tokens of partitions.
 UPDATE {{S}}.claimq_partition
-SET last_seq=min(last_seq, 9223372036854775807-:jump)+:jump
+SET last_seq=min(last_seq, 9223372036854775807-:jump)+:jump,
+  fencing_token=min(fencing_token, 9223372036854775807-:jump)+:jump
+
+-- The tokens of work that can still be claimed.  A row that is held keeps its
+-- claim, and the next one has a greater token than any that is known elsewhere.
+
+-- name: RESTORE_JOBS like RESTORE_KEYS
+UPDATE {{S}}.claimq_job
+SET fencing_token=min(fencing_token, 9223372036854775807-:jump)+:jump
+WHERE terminal_at_ms IS NULL
+
+-- name: RESTORE_LETTERS like RESTORE_KEYS
+UPDATE {{S}}.claimq_letter
+SET fencing_token=min(fencing_token, 9223372036854775807-:jump)+:jump
+WHERE status IN ('pending','reprocessing')
+
+-- name: RESTORE_BATCHES
+-- A token of 0 tells serial claims that the batch was never claimed.  One that
+-- is not yet available cannot have been.
+UPDATE {{S}}.claimq_batch
+SET fencing_token=min(fencing_token, 9223372036854775807-:jump)+:jump
+WHERE fencing_token>0 OR ifnull(available_at_ms, enqueued_at_ms)<=:now

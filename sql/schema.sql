@@ -48,7 +48,7 @@ CREATE TABLE {{S}}.claimq_meta(
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('schema_version', 1);
 
 -- The settings of claimq_init(): 1 any_session, 2 serial, 4 clock 'explicit',
--- 8 vacuum.
+-- 8 vacuum.  And 16: it has, or had, schedules; 64: it has, or had, limits.
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES('settings', 0);
 
 -- The fencing token that the last winner of any contest got.
@@ -62,7 +62,8 @@ CREATE TABLE {{S}}.claimq_request(
   scope    TEXT,
   owner_id TEXT,
   at_ms    INTEGER NOT NULL,
-  answer   ANY                          -- of a claim: a JSON array of claim ids
+  answer   ANY                          -- of a claim: a JSON array of claim ids,
+                                        -- each with those it displaced
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
@@ -111,7 +112,10 @@ CREATE TABLE {{S}}.claimq_batch(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   last_error      TEXT,
-  payload         ANY                   -- last: it may be long
+  payload         ANY,                  -- last: it may be long
+  -- Where a claimed row stands in the index: see below.
+  CONSTRAINT "claimq: bad_argument: expires_at_ms of a claimed batch is changed by claimq_renew() and claimq_revoke()"
+  CHECK(due<0 OR claim_id IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
 ) STRICT;
 
 CREATE INDEX {{S}}.claimq_batch_by_session ON claimq_batch(session_id, due);
@@ -438,6 +442,16 @@ CREATE TABLE {{S}}.claimq_capset(
 -- The payload stands last: a claim that only looks at a job need not read over
 -- a large one.  What triggers ask of the old row stands among the first 32
 -- columns: for one that does not, SQLite hands them all columns.
+--
+-- settled_by and what follows it say how the last claim that is over ended,
+-- other than by being displaced by another claim: complete, release, retry,
+-- dead (a retry too many), reject, revoke, cancel, reclaim_cap.  A verb that is
+-- repeated answers from there.
+--
+-- The constraint at the end says what goes with each state: these columns only
+-- change together.  (A trigger that saw to it would cost each claim and each
+-- complete more; so would a CASE, all of which SQLite computes; of AND and OR it
+-- jumps over what does not matter.)
 CREATE TABLE {{S}}.claimq_job(
   job_id          INTEGER PRIMARY KEY AUTOINCREMENT
                   CONSTRAINT "claimq: bad_argument: job_id must be positive"
@@ -446,7 +460,7 @@ CREATE TABLE {{S}}.claimq_job(
   partition_key   INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
-  state           TEXT NOT NULL DEFAULT 'ready', -- see the constraint below
+  state           TEXT NOT NULL DEFAULT 'ready',
   reclaim         TEXT NOT NULL DEFAULT 'auto'
                   CHECK(reclaim IN ('auto','grant')),
   created_at_ms   INTEGER               -- NULL: now; by trigger
@@ -466,8 +480,9 @@ CREATE TABLE {{S}}.claimq_job(
   claimed_at_ms   INTEGER,
   expires_at_ms   INTEGER,
   previous_claim_id TEXT,               -- the expired claim it displaced
+  slot            INTEGER,              -- see "Limits" below; by trigger
   -- Its place in the index; by trigger.  NULL: not claimable until something
-  -- happens to it (terminal, or active and waiting for a grant).
+  -- happens to it (terminal, blocked, or active and waiting for a grant).
   due             INTEGER,
   terminal_at_ms  INTEGER,              -- set with the terminal states
   max_attempts    INTEGER NOT NULL DEFAULT 20 CHECK(max_attempts>=0),
@@ -482,10 +497,8 @@ CREATE TABLE {{S}}.claimq_job(
   required_capabilities TEXT NOT NULL DEFAULT '[]',
   last_error      TEXT,
   error_class     TEXT,                 -- of it, a word of the caller's
-  -- How the last claim that is over ended, other than by being displaced by
-  -- another claim: complete, release, retry, dead (a retry too many), reject,
-  -- revoke, cancel, reclaim_cap.  A verb that is repeated answers from here.
-  settled_by      TEXT,
+  group_key       TEXT,                 -- the tenant it belongs to; or NULL
+  settled_by      TEXT,                 -- see above
   settled_at_ms   INTEGER,              -- complete: see terminal_at_ms
   settled_claim_id TEXT,
   settled_token   TEXT,
@@ -495,18 +508,24 @@ CREATE TABLE {{S}}.claimq_job(
   settled_started_ms INTEGER,
   settled_expires_ms INTEGER,
   grant_id        INTEGER,              -- by which it was reclaimed last
+  waits_for       INTEGER,              -- see claimq_after
+  on_failure      TEXT,                 -- the same
+  awaited         INTEGER,              -- the same
   progress        ANY,                  -- what the holder stored last
   result          ANY,
   payload         ANY,
-  -- The states, and what goes with them: these columns only change together.
-  -- (A trigger that saw to it would cost each claim and each complete more.)
   CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
-  CHECK(terminal_at_ms IS NULL AND claim_id IS NULL
+  CHECK(terminal_at_ms IS NULL AND waits_for IS NULL AND claim_id IS NULL
         AND (state='ready' OR state='delayed')
-    OR terminal_at_ms IS NULL AND state='active'
+    OR terminal_at_ms IS NULL AND waits_for IS NULL AND state='active'
         AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
     OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
-        AND (state='completed' OR state='failed' OR state='cancelled'))
+        AND waits_for IS NULL AND awaited IS NULL
+        AND (state='completed' OR state='failed' OR state='cancelled')
+    OR terminal_at_ms IS NULL AND waits_for IS NOT NULL AND claim_id IS NULL
+        AND due IS NULL AND state='blocked'
+        AND (on_failure='cancel' OR on_failure='run')
+        AND on_failure IS NOT NULL)
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -517,10 +536,11 @@ CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
--- Jobs with a set that wait for a grant, and so are not in the index above:
+-- Jobs with a set that wait for a grant, or for other jobs, and so are not in
+-- the index above:
 -- claimq_vacuum() must not remove their sets.
 CREATE INDEX {{S}}.claimq_job_by_set ON claimq_job(cap_id)
-  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id>0;
+  WHERE due IS NULL AND terminal_at_ms IS NULL AND cap_id<>0;
 
 -- Jobs that have ended, by the time of the end: claimq_vacuum() finds old ones
 -- without looking at all jobs.  It makes a claim and its complete 7 % longer,
@@ -614,14 +634,17 @@ CREATE INDEX {{S}}.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
 -- For claimq_vacuum().
 CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
--- What a plain INSERT leaves open.  claimq_capable() raises if the required
+-- What a plain INSERT leaves open.  (It must not come to an INSERT into another
+-- table with AUTOINCREMENT, not even by triggers: SQLite would count there for
+-- each job, also for those of claimq_submit().)  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
 CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
-WHEN new.due IS NULL OR (new.cap_id=0 AND new.required_capabilities<>'[]')
+WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
+  OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
   INSERT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
 END;
@@ -638,23 +661,37 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
   FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
     AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
+  SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
+  WHERE EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after AS a CROSS JOIN claimq_job AS j
+      WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
   UPDATE claimq_job SET
     created_at_ms=new.at_ms,
     available_at_ms=ifnull(available_at_ms, new.at_ms),
-    state=iif(state='ready' AND available_at_ms>new.at_ms, 'delayed', state),
-    due=ifnull(due, CASE state
+    state=CASE WHEN state<>'ready' AND state<>'blocked' THEN state
+      WHEN available_at_ms>new.at_ms THEN 'delayed' ELSE 'ready' END,
+    waits_for=NULL,
+    due=ifnull(due, CASE iif(state='blocked', 'ready', state)
       WHEN 'ready' THEN iif(available_at_ms>new.at_ms,
                             max(0, available_at_ms), -1)
       WHEN 'delayed' THEN max(0, ifnull(available_at_ms, new.at_ms))
       WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
                              NULL)
       END)
-  WHERE job_id=new.job_id;
+  WHERE job_id=new.job_id AND (due IS NULL OR available_at_ms IS NULL);
+  DELETE FROM claimq_slot WHERE job_id=new.job_id;  -- Of one it replaced
   INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
-  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0);
+  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0
+    OR group_key IS NOT NULL OR claim_id IS NOT NULL);
+  INSERT INTO claimq_flow_job(flow_id, job_id)
+  SELECT flow_id, job_id FROM claimq_job
+  WHERE job_id=new.job_id AND flow_id IS NOT NULL
+  ON CONFLICT DO NOTHING;
 END;
 
--- The set of a job: a new one if the lane does not know it.
+-- The set of a job: a new one if the lane does not know it.  In a lane that
+-- keeps groups a job with a group_key has the number of a head instead, made
+-- negative; see "Limits" below.
 CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
@@ -663,20 +700,44 @@ BEGIN
     SELECT lane_id, partition_key, required_capabilities FROM claimq_job
     WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
     ON CONFLICT DO NOTHING;
-  UPDATE claimq_job SET cap_id=ifnull((
-      SELECT s.cap_id FROM claimq_capset AS s
-      WHERE s.lane_id=claimq_job.lane_id
-        AND s.partition_key=claimq_job.partition_key
-        AND s.required=required_capabilities), 0)
+  INSERT INTO claimq_head_new
+    SELECT job_id, g.group_id FROM claimq_job AS j
+      CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
+      LEFT JOIN claimq_group AS g
+        ON g.lane_id=j.lane_id AND g.group_key=j.group_key
+    WHERE j.job_id=new.job_id AND j.group_key IS NOT NULL AND l.groups;
+  UPDATE claimq_job SET
+    cap_id=ifnull((
+      SELECT o.cap_id FROM claimq_job_cap_of AS o
+      WHERE o.job_id=claimq_job.job_id), 0),
+    slot=iif(claim_id IS NULL OR NOT EXISTS(
+          SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=claimq_job.lane_id),
+        NULL, ifnull(slot, 0))
   WHERE job_id=new.job_id;
 END;
 
--- claimq_change(), or a plain UPDATE: a job moves to another lane or partition,
--- or requires something else.
+-- What the set of a job is to be.
+CREATE VIEW {{S}}.claimq_job_cap_of(job_id, cap_id) AS
+SELECT job_id, ifnull((
+    SELECT -h.head_id FROM claimq_group AS g CROSS JOIN claimq_head AS h
+      ON h.group_id=g.group_id AND h.partition_key=j.partition_key
+        AND h.cap_id=j.own
+    WHERE g.lane_id=j.lane_id AND g.group_key=j.group_key), j.own)
+FROM (SELECT job_id, lane_id, partition_key, group_key, ifnull((
+        SELECT s.cap_id FROM claimq_capset AS s
+        WHERE s.lane_id=claimq_job.lane_id
+          AND s.partition_key=claimq_job.partition_key
+          AND s.required=required_capabilities), 0) AS own
+      FROM claimq_job) AS j;
+
+-- claimq_change(), or a plain UPDATE: a job moves to another lane, partition or
+-- group, or requires something else.
 CREATE TRIGGER {{S}}.claimq_job_place
-AFTER UPDATE OF lane_id, partition_key, required_capabilities ON claimq_job
+AFTER UPDATE OF lane_id, partition_key, required_capabilities, group_key
+ON claimq_job
 WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
   OR new.required_capabilities<>old.required_capabilities
+  OR new.group_key IS NOT old.group_key
 BEGIN
   INSERT INTO claimq_job_set VALUES(new.job_id);
 END;
@@ -688,6 +749,16 @@ WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
 BEGIN
   UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
   WHERE job_id=new.job_id;
+  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
+END;
+
+-- But its place itself is given by claimq.  (This costs a claim and its complete
+-- 350 of 100,000 instructions.)
+CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
+WHEN new.due>=0 AND new.state<>'active'
+  AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
 -- A plain UPDATE of reclaim: an expired job that waited for a grant is there
@@ -698,16 +769,15 @@ BEGIN
   UPDATE claimq_job
   SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
   WHERE job_id=new.job_id;
+  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
 -- Which set a job has follows from the job.
 CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
-WHEN new.cap_id IS NOT ifnull((
-    SELECT s.cap_id FROM claimq_capset AS s
-    WHERE s.lane_id=new.lane_id AND s.partition_key=new.partition_key
-      AND s.required=new.required_capabilities), 0)
+WHEN new.cap_id IS NOT (
+    SELECT o.cap_id FROM claimq_job_cap_of AS o WHERE o.job_id=new.job_id)
 BEGIN
-  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities');
+  SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities or group_key');
 END;
 
 -- Each of the triggers below names a column that is written when it has
@@ -760,14 +830,27 @@ BEGIN
     old.settled_expires_ms);
 END;
 
+-- A job ends that others wait for: see claimq_after.  This stands before the
+-- next because SQLite runs first what was created last: so the event of a job
+-- comes before those of the jobs that end because of it.
+CREATE TRIGGER {{S}}.claimq_job_awaited AFTER UPDATE OF awaited ON claimq_job
+WHEN old.awaited IS NOT NULL AND new.terminal_at_ms IS NOT NULL
+  AND old.terminal_at_ms IS NULL AND new.settled_by IS NOT 'after'
+BEGIN
+  INSERT INTO claimq_job_over
+  VALUES(new.job_id, new.state<>'completed', new.terminal_at_ms);
+END;
+
 -- The terminal transition.  A terminal state is never left.
 CREATE TRIGGER {{S}}.claimq_job_end AFTER UPDATE OF terminal_at_ms ON claimq_job
-WHEN new.terminal_at_ms IS NOT NULL AND old.terminal_at_ms IS NULL
+WHEN (new.terminal_at_ms IS NULL)<>(old.terminal_at_ms IS NULL)
 BEGIN
   INSERT INTO claimq_event(job_id, lane_id, partition_key, flow_id, outcome,
       error_class, namespace, instance_tag, occurred_at_ms)
   VALUES(new.job_id, new.lane_id, new.partition_key, new.flow_id,
-      iif(new.state='completed', 'success', new.state),
+      CASE WHEN new.state='completed' THEN 'success'
+        WHEN new.terminal_at_ms IS NULL THEN RAISE(ABORT, 'claimq: bad_argument: a job that has ended stays so: submit it again')
+        ELSE new.state END,
       iif(new.state='failed', new.error_class, NULL),
       new.namespace, new.instance_tag, new.terminal_at_ms);
 END;
@@ -776,7 +859,7 @@ END;
 -- options of claimq_submit(), so that claimq_requeue() can submit the job
 -- again: capabilities (a JSON array), priority, source_key, max_attempts,
 -- backoff_ms, backoff_factor, backoff_max_ms, max_reclaims, reclaim,
--- partition_key, flow_id, namespace, instance_tag.
+-- partition_key, group_key, flow_id, namespace, instance_tag.
 CREATE TRIGGER {{S}}.claimq_job_fail AFTER UPDATE OF last_error ON claimq_job
 WHEN new.state='failed' AND old.terminal_at_ms IS NULL
 BEGIN
@@ -790,8 +873,9 @@ BEGIN
           'backoff_factor', new.backoff_factor,
           'backoff_max_ms', new.backoff_max_ms,
           'max_reclaims', new.max_reclaims, 'reclaim', new.reclaim,
-          'partition_key', new.partition_key, 'flow_id', new.flow_id,
-          'namespace', new.namespace, 'instance_tag', new.instance_tag), 2));
+          'partition_key', new.partition_key, 'group_key', new.group_key,
+          'flow_id', new.flow_id, 'namespace', new.namespace,
+          'instance_tag', new.instance_tag), 2));
 END;
 
 -- claimq_reclaim() uses up the grant.
@@ -799,6 +883,242 @@ CREATE TRIGGER {{S}}.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
 WHEN new.grant_id IS NOT NULL
 BEGIN
   DELETE FROM claimq_grant WHERE grant_id=new.grant_id;
+END;
+
+--------------------------------------------------------------------------
+-- Jobs that wait for others: claimq_submit() with after.
+--
+-- A row says that job_id waits, or waited, for after_id, which is smaller: so
+-- there are no cycles.  Rows may be inserted, and deleted, with plain SQL: the
+-- triggers below do the same for them as for claimq_submit().  They go when
+-- their job_id goes; after_id may have been vacuumed before.
+--
+-- A job is blocked while one that it waits for has not ended, and says in
+-- waits_for which is the latest such.  When that one ends, the next is looked
+-- for among those before it, because all that come after have ended: so a job
+-- looks at each of its rows once in all.  (It is the latest because that is the
+-- last to end, as a rule: then there is nothing left to look for, and the row
+-- of the job is not written for each of those that it waits for.)  on_failure
+-- says what becomes of the job when one of them fails or is cancelled; NULL if
+-- it never waited.  awaited is 1 if another waits for the job, or did: what ends
+-- such a job also sets that to NULL, for which there is a trigger.  So to end
+-- any other costs nothing.
+CREATE TABLE {{S}}.claimq_after(
+  job_id   INTEGER NOT NULL,
+  after_id INTEGER NOT NULL
+           CONSTRAINT "claimq: bad_argument: a job can only wait for jobs that were submitted before it: after_id must be less than job_id"
+           CHECK(after_id BETWEEN 1 AND job_id-1),
+  PRIMARY KEY(job_id, after_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX {{S}}.claimq_after_by_after ON claimq_after(after_id);
+
+-- Whether others wait for a job follows from claimq_after.
+CREATE TRIGGER {{S}}.claimq_job_unawaited AFTER UPDATE OF awaited ON claimq_job
+WHEN new.awaited IS NOT old.awaited AND new.terminal_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: whether others wait for a job is given by claimq: delete their rows of claimq_after')
+  WHERE new.awaited IS NOT (
+    SELECT 1 FROM claimq_after INDEXED BY claimq_after_by_after
+    WHERE after_id=new.job_id);
+END;
+
+-- Those that on_failure cancels if it failed, or was cancelled, and those that
+-- are cancelled because of them, are found by one query, however long the
+-- chain; the others may go on.
+CREATE VIEW {{S}}.claimq_job_over(job_id, failed, at_ms) AS
+SELECT NULL, NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_over_insert INSTEAD OF INSERT ON claimq_job_over
+BEGIN
+  UPDATE claimq_job SET state='cancelled', waits_for=NULL, settled_by='after',
+    settled_at_ms=new.at_ms, settled_claim_id=NULL, settled_token=NULL,
+    settled_owner_id=NULL, terminal_at_ms=new.at_ms, awaited=NULL
+  WHERE job_id IN (
+    WITH RECURSIVE gone(id) AS (
+      SELECT new.job_id WHERE new.failed
+      UNION
+      SELECT j.job_id FROM gone
+        CROSS JOIN claimq_after AS a INDEXED BY claimq_after_by_after
+        CROSS JOIN claimq_job AS j
+      WHERE a.after_id=gone.id AND j.job_id=a.job_id AND j.state='blocked'
+        AND j.on_failure='cancel')
+    SELECT id FROM gone WHERE id<>new.job_id);
+  INSERT INTO claimq_job_next SELECT j.job_id, new.job_id, new.at_ms
+  FROM claimq_after AS a INDEXED BY claimq_after_by_after
+    CROSS JOIN claimq_job AS j
+  WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.waits_for=new.job_id;
+END;
+
+-- A job does not wait for after_id any more, the latest of those it waited for:
+-- it waits for the next, or it may run.  at_ms NULL: the time is not known.
+CREATE VIEW {{S}}.claimq_job_next(job_id, after_id, at_ms) AS
+SELECT NULL, NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_next_insert INSTEAD OF INSERT ON claimq_job_next
+BEGIN
+  UPDATE claimq_job SET waits_for=(
+    SELECT a.after_id FROM claimq_after AS a CROSS JOIN claimq_job AS p
+    WHERE a.job_id=new.job_id AND a.after_id<new.after_id
+      AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
+    ORDER BY a.after_id DESC LIMIT 1)
+  WHERE job_id=new.job_id AND waits_for=new.after_id AND (
+    SELECT a.after_id FROM claimq_after AS a CROSS JOIN claimq_job AS p
+    WHERE a.job_id=new.job_id AND a.after_id<new.after_id
+      AND p.job_id=a.after_id AND p.terminal_at_ms IS NULL
+    ORDER BY a.after_id DESC LIMIT 1) IS NOT NULL;
+  UPDATE claimq_job SET waits_for=NULL, slot=slot,
+    state=iif(available_at_ms>ifnull(new.at_ms, -1), 'delayed', 'ready'),
+    due=iif(available_at_ms>ifnull(new.at_ms, -1), available_at_ms, -1)
+  WHERE job_id=new.job_id AND waits_for=new.after_id;
+END;
+
+-- A job that was cancelled because another failed: by claimq_job_over, and by
+-- nothing else, which leaves no other job behind it that on_failure cancels.
+-- Those with on_failure 'run' that waited for it may go on.
+CREATE TRIGGER {{S}}.claimq_job_cancelled AFTER UPDATE OF waits_for
+ON claimq_job WHEN new.settled_by='after' AND old.terminal_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: only claimq says that a job was cancelled because of another: use claimq_cancel()')
+  WHERE old.waits_for IS NULL OR new.state<>'cancelled'
+    OR new.on_failure<>'cancel' OR NOT EXISTS (
+      SELECT 1 FROM claimq_after AS a CROSS JOIN claimq_job AS p
+      WHERE a.job_id=new.job_id AND p.job_id=a.after_id
+        AND (p.state='failed' OR p.state='cancelled'));
+  INSERT INTO claimq_job_next SELECT j.job_id, new.job_id, new.terminal_at_ms
+  FROM claimq_after AS a INDEXED BY claimq_after_by_after
+    CROSS JOIN claimq_job AS j
+  WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.waits_for=new.job_id
+    AND j.on_failure='run';
+END;
+
+-- What a job waits for follows from claimq_after, and from nothing else.
+CREATE TRIGGER {{S}}.claimq_job_waits AFTER UPDATE OF waits_for ON claimq_job
+WHEN new.terminal_at_ms IS NULL AND new.waits_for IS NOT old.waits_for
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: conflict: what a job waits for follows from its rows in claimq_after: delete those to let it run')
+  WHERE new.waits_for IS NOT (
+    SELECT a.after_id FROM claimq_after AS a CROSS JOIN claimq_job AS p
+    WHERE a.job_id=new.job_id AND p.job_id=a.after_id
+      AND a.after_id<=iif(new.waits_for IS NULL OR new.waits_for<old.waits_for,
+                          old.waits_for, new.job_id)
+      AND p.terminal_at_ms IS NULL
+    ORDER BY a.after_id DESC LIMIT 1);
+END;
+
+CREATE TRIGGER {{S}}.claimq_after_insert AFTER INSERT ON claimq_after
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: not_found: there is no such job: insert both before the row that says which waits for which')
+  WHERE NOT EXISTS(SELECT 1 FROM claimq_job WHERE job_id=new.job_id)
+    OR NOT EXISTS(SELECT 1 FROM claimq_job WHERE job_id=new.after_id);
+  SELECT RAISE(ABORT, 'claimq: conflict: the job has begun, and cannot wait for others any more')
+  FROM claimq_job WHERE job_id=new.job_id AND state='active';
+  UPDATE claimq_job SET on_failure='cancel'
+  WHERE job_id=new.job_id AND on_failure IS NULL;
+  UPDATE claimq_job SET awaited=1
+  WHERE job_id=new.after_id AND awaited IS NULL AND terminal_at_ms IS NULL;
+  UPDATE claimq_job SET state='blocked', due=NULL, waits_for=new.after_id,
+    slot=slot
+  WHERE job_id=new.job_id AND terminal_at_ms IS NULL
+    AND ifnull(waits_for, 0)<new.after_id
+    AND (SELECT p.terminal_at_ms IS NULL FROM claimq_job AS p
+         WHERE p.job_id=new.after_id);
+  UPDATE claimq_job SET state='cancelled', due=NULL, waits_for=NULL,
+    settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
+    settled_owner_id=NULL, awaited=NULL, slot=slot,
+    settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
+      FROM claimq_job AS p WHERE p.job_id=new.after_id)),
+    terminal_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
+      FROM claimq_job AS p WHERE p.job_id=new.after_id))
+  WHERE job_id=new.job_id AND terminal_at_ms IS NULL AND on_failure='cancel'
+    AND EXISTS(SELECT 1 FROM claimq_job AS p WHERE p.job_id=new.after_id
+      AND (p.state='failed' OR p.state='cancelled'));
+END;
+
+CREATE TRIGGER {{S}}.claimq_after_delete AFTER DELETE ON claimq_after
+BEGIN
+  INSERT INTO claimq_job_next SELECT old.job_id, old.after_id, NULL
+  FROM claimq_job WHERE job_id=old.job_id AND waits_for=old.after_id;
+END;
+
+CREATE TRIGGER {{S}}.claimq_after_update BEFORE UPDATE ON claimq_after
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: a row of claimq_after is not changed: delete it, and insert another');
+END;
+
+-- The jobs of a flow.  (An index would cost jobs without a flow 2 % of their
+-- claimq_submit().)  A hint: claimq_job says in which flow a job is.
+CREATE TABLE {{S}}.claimq_flow_job(
+  flow_id TEXT NOT NULL,
+  job_id  INTEGER NOT NULL,
+  PRIMARY KEY(flow_id, job_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER {{S}}.claimq_job_flow AFTER UPDATE OF flow_id ON claimq_job
+WHEN new.flow_id IS NOT old.flow_id
+BEGIN
+  DELETE FROM claimq_flow_job WHERE flow_id=old.flow_id AND job_id=old.job_id;
+  INSERT INTO claimq_flow_job(flow_id, job_id)
+  SELECT new.flow_id, new.job_id
+  WHERE new.flow_id IS NOT NULL
+  ON CONFLICT DO NOTHING;
+END;
+
+CREATE VIEW {{S}}.claimq_flow(flow_id, blocked, ready, delayed, active,
+  completed, failed, cancelled)
+AS
+SELECT f.flow_id, sum(j.state='blocked'), sum(j.state='ready'),
+  sum(j.state='delayed'), sum(j.state='active'), sum(j.state='completed'),
+  sum(j.state='failed'), sum(j.state='cancelled')
+FROM claimq_flow_job AS f CROSS JOIN claimq_job AS j
+WHERE j.job_id=f.job_id AND j.flow_id=f.flow_id
+GROUP BY f.flow_id;
+
+-- claimq_submit() with unique_for_ms: the source key of the job is taken until
+-- then, also when the job has ended.  The last one of a key counts.
+CREATE TABLE {{S}}.claimq_unique(
+  lane_id    TEXT NOT NULL,
+  source_key TEXT NOT NULL,
+  job_id     INTEGER NOT NULL,
+  until_ms   INTEGER NOT NULL,
+  PRIMARY KEY(lane_id, source_key)
+) STRICT, WITHOUT ROWID;
+
+-- claimq_change(), or a plain UPDATE: the key goes with its job.
+CREATE TRIGGER {{S}}.claimq_job_rekeyed AFTER UPDATE OF lane_id, source_key
+ON claimq_job
+WHEN old.source_key IS NOT NULL
+  AND (new.lane_id<>old.lane_id OR new.source_key IS NOT old.source_key)
+BEGIN
+  INSERT INTO claimq_unique(lane_id, source_key, job_id, until_ms)
+  SELECT new.lane_id, new.source_key, job_id, until_ms FROM claimq_unique
+  WHERE lane_id=old.lane_id AND source_key=old.source_key
+    AND job_id=new.job_id AND new.source_key IS NOT NULL
+  ON CONFLICT DO UPDATE SET job_id=excluded.job_id, until_ms=excluded.until_ms;
+  DELETE FROM claimq_unique WHERE lane_id=old.lane_id
+    AND source_key=old.source_key AND job_id=old.job_id;
+END;
+
+-- A job is deleted: by claimq_vacuum(), or by hand.
+CREATE TRIGGER {{S}}.claimq_job_delete AFTER DELETE ON claimq_job
+WHEN old.terminal_at_ms IS NULL OR old.on_failure IS NOT NULL
+  OR old.flow_id IS NOT NULL OR old.source_key IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: conflict: other jobs wait for this one: cancel it, or delete their rows of claimq_after before')
+  WHERE old.terminal_at_ms IS NULL AND EXISTS (
+    SELECT 1 FROM claimq_after AS a INDEXED BY claimq_after_by_after
+      CROSS JOIN claimq_job AS j
+    WHERE a.after_id=old.job_id AND j.job_id=a.job_id AND j.state='blocked');
+  DELETE FROM claimq_after WHERE job_id=old.job_id;
+  DELETE FROM claimq_flow_job WHERE flow_id=old.flow_id AND job_id=old.job_id;
+  DELETE FROM claimq_unique WHERE lane_id=old.lane_id
+    AND source_key=old.source_key AND job_id=old.job_id;
+END;
+
+CREATE TRIGGER {{S}}.claimq_job_renumbered AFTER UPDATE OF job_id ON claimq_job
+WHEN new.job_id<>old.job_id
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: job_id may not be changed');
 END;
 
 --------------------------------------------------------------------------

@@ -17,8 +17,8 @@ sum((w={{STATS_HELD}})*n) AS held, sum((w={{STATS_EXPIRED}})*n) AS expired,
 sum((w={{STATS_BLOCKED}})*n) AS blocked,
 sum((w={{STATS_LIMITED}})*n) AS limited, sum(d) AS dead,
 min(iif(w={{STATS_READY}} AND n>0, since, NULL)) AS oldest_ready_at_ms,
-min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0, at, NULL))
-  AS next_at_ms
+min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0
+    OR w={{STATS_COMING}}, at, NULL)) AS next_at_ms
 
 -- fragment: STATS_READY
 0
@@ -37,6 +37,10 @@ min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0, at, NULL))
 
 -- fragment: STATS_LIMITED
 5
+
+-- fragment: STATS_COMING
+-- No row yet, but there will be one.
+8
 
 -- fragment: STATS_OVER
 -- Counted as nothing; but its scope has a row.
@@ -114,9 +118,15 @@ WHEN claim_size<1 THEN 'bad claim_size'
 -- fragment: CHECK_BOOL
 WHEN typeof($1)<>'integer' OR $1 NOT BETWEEN 0 AND 1 THEN 'bad $1'
 
+-- fragment: CHECK_NO_JUMP
+-- claimq_restored() was not called while the row was held: it makes tokens jump
+-- by 2^32.
+fencing_token<4294967296
+
 -- fragment: CHECK_ONE_CLAIM
 -- A claim of the one row $2, prefix $1.
-WHEN claim_id IS NOT NULL AND claim_id<>'$1:'||$2||':'||fencing_token
+WHEN claim_id IS NOT NULL AND claim_id NOT GLOB '$1:'||$2||':*' OR
+  claim_id<>'$1:'||$2||':'||fencing_token AND {{CHECK_NO_JUMP}}
 THEN 'claim_id is not that of the row'
 
 -- fragment: CHECK_ALIKE

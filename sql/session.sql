@@ -404,6 +404,7 @@ FROM (SELECT enqueue_seq, CASE
     THEN 'due is not when it can be claimed'
     WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
       AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
+      AND {{CHECK_NO_JUMP}}
     THEN 'claim_id is not that of the row'
     WHEN NOT claimq_sound(session_id, batch_id, source_key, last_error,
         merge_key, {{CHECK_LEASE_TEXTS}})

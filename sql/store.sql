@@ -8,9 +8,9 @@ SELECT name FROM claimq_stmt
 CREATE TABLE x(name TEXT, sql TEXT, runs INTEGER, vm_steps INTEGER)
 
 -- name: IDS_DECLARE
--- After the first two, the claim's columns in their order.
-CREATE TABLE x(id INTEGER, list HIDDEN, claim_id TEXT, lease_token TEXT,
-  fencing_token INTEGER, owner_id TEXT, incarnation_id TEXT,
+-- After the first three, the claim's columns in their order.
+CREATE TABLE x(id INTEGER, list HIDDEN, turn INTEGER, claim_id TEXT,
+  lease_token TEXT, fencing_token INTEGER, owner_id TEXT, incarnation_id TEXT,
   claimed_at_ms INTEGER, expires_at_ms INTEGER, previous_claim_id TEXT)
 
 -- name: CLAIM_DECLARE

@@ -24,6 +24,14 @@ PRAGMA {{S}}.journal_mode
 -- Takes the write lock of main, and nothing else.
 UPDATE {{S}}.claimq_meta SET value=value WHERE 0
 
+-- name: TXN_ALONE
+-- Runs a task inside a writing statement, and undoes it if it fails: this
+-- UPDATE has a statement journal, because it might change several rows and
+-- might abort.  It changes none: claimq_alone() returns 0.
+UPDATE {{S}}.claimq_meta SET value=value
+WHERE name BETWEEN 'schema_version' AND 'schema_version'
+  AND claimq_alone(:task)
+
 -- name: TXN_INIT_LOCK
 -- The same where none of our tables may be there yet.
 CREATE TABLE {{S}}.claimq_init_lock(x)

@@ -5,11 +5,17 @@
 # Measures how long it takes to claim and complete one job when 1,000, 10,000,
 # 100,000 and 1,000,000 jobs are ready, with
 #     litequeue, huey, honker     Python, from PyPI
-#     plainjob                    Node, from npm
+#     plainjob, honker            Node, from npm; honker as the native module
+#                                 that is published for each platform
 #     goqite                      Go, from its module proxy
 # and with claimq from the same three languages, in the same loop: so the cost
 # of the language is in both figures.  The loops are test/bench/peer_*; they
 # say exactly what is done, and prove at the end that it was done once.
+#
+# And how soon an idle worker of each has a job that another process has put, at
+# an empty queue, and what that worker costs meanwhile: in the library's own way
+# of waiting, with its own defaults.  One that polls every second is late half a
+# second.  Between two jobs 100 to 600 ms pass.
 #
 # The libraries are installed by name into build/peers, once, and nowhere
 # else.  What cannot be installed or built is skipped:
@@ -17,7 +23,8 @@
 #
 # OUTFILE gets one JSON object per line:
 #     {"peer":"litequeue","language":"Python","version":"0.9","lease":false,
-#      "refuses":false,"fence":false,"attempts":false,"note":"...",
+#      "refuses":false,"fence":false,"attempts":false,"waits":false,
+#      "note":"...",
 #      "depth":1000,"us":578.0,"lo":549.1,"hi":659.7,"cpu":560.2,"n":3003,
 #      ...}
 # us is the median block in microseconds per job, lo and hi are the quartiles,
@@ -25,7 +32,9 @@
 # other work, and the figures are worth little; a line at the end says so.
 # The words lease, refuses and fence are explained in peer_python.py; they
 # were tried out, not copied from a manual.  attempts: the queue counts how
-# often a job was claimed.
+# often a job was claimed.  Where waits is true there are also
+#      "wake":1200.5,"wake_max":2100.7    microseconds: the median, the largest
+#      "idle":0.1                         processor time, ms a second
 #
 # QUICK=1 in the environment: 1,000 and 100,000 only.  CLAIMQ_SO names the
 # extension if the second argument does not (default ./claimq.so).
@@ -54,10 +63,12 @@ file mkdir $home
 if {[env_or QUICK 0]} {
   set DEPTHS {1000 100000}
   set WORK {1000 0.5}           ;# jobs and seconds for one figure
+  set WAKES 10                  ;# jobs that an idle worker waits for
   set ROOM 500                  ;# megabytes that the file may need
 } else {
   set DEPTHS {1000 10000 100000 1000000}
   set WORK {3000 4}
+  set WAKES 40
   set ROOM 3000
 }
 
@@ -163,12 +174,19 @@ proc python_queues {} {
   return $out
 }
 
+# The name of honker's native module for this machine.
+proc honker_module {} {
+  if {![works name node -p "process.platform+'-'+process.arch"]} {return ""}
+  if {[string match linux-* $name]} {append name -gnu}
+  return @russellthehippo/honker-node-$name
+}
+
 proc node_queues {} {
   global home root
   set try [list node -e \
     "require('$home/js/node_modules/better-sqlite3')(':memory:')"]
   if {![have node] || ![have npm]} {
-    foreach peer {plainjob "claimq (Node)"} {
+    foreach peer {plainjob "honker (Node)" "claimq (Node)"} {
       skipped $peer "there is no node or no npm"
     }
     return
@@ -184,8 +202,17 @@ proc node_queues {} {
     }
   }
   set run [list node $root/test/bench/peer_node.mjs $home/js]
-  return [list [list "claimq (Node)" Node [list {*}$run claimq]] \
+  set out [list [list "claimq (Node)" Node [list {*}$run claimq]] \
     [list plainjob Node [list {*}$run plainjob]]]
+  set module [honker_module]
+  if {[file exists $home/js/node_modules/$module] ||
+      [works why npm install --silent --no-audit --no-fund --prefix $home/js \
+        $module]} {
+    lappend out [list "honker (Node)" Node [list {*}$run honker]]
+  } else {
+    skipped "honker (Node)" $why
+  }
+  return $out
 }
 
 # The newest goqite; or, where versions cannot be listed, one that is known.
@@ -263,6 +290,94 @@ proc measure {queue what args} {
   return ""
 }
 
+#--------------------------------------------------------------------------
+# Waiting
+
+# Milliseconds of processor time of a process so far, all its threads.
+proc cpu_ms {pid} {
+  set ns 0
+  foreach file [glob -nocomplain /proc/$pid/task/*/schedstat] {
+    catch {
+      set fd [open $file]
+      incr ns [lindex [gets $fd] 0]
+      close $fd
+    }
+  }
+  return [expr {$ns/1e6}]
+}
+
+# The next line of a pipe.  A worker that says nothing for a minute hangs.
+proc line_of {chan} {
+  global got
+  set got ""
+  fileevent $chan readable [list set got 1]
+  set timer [after 60000 {set got late}]
+  vwait got
+  after cancel $timer
+  fileevent $chan readable {}
+  if {$got eq "late" || [gets $chan line] < 0} {error "no answer"}
+  return $line
+}
+
+proc pause {ms} {
+  after $ms {set ::paused 1}
+  vwait ::paused
+}
+
+# A job is put; the microseconds from its commit until the worker has it.
+proc wake {put work data} {
+  puts $put $data
+  flush $put
+  set committed [lindex [line_of $put] 0]
+  lassign [line_of $work] payload begun
+  if {$payload ne $data} {error "job $data was put, and $payload came"}
+  return [expr {$begun-$committed}]
+}
+
+# Returns the figures as JSON, as measure does, or "".
+proc measure_wait {queue} {
+  global place so failed WAKES
+  lassign $queue peer language command extra
+  file delete -force $place/q
+  file mkdir $place/q
+  foreach {verb mode} {put r+ work r} {
+    set $verb [open "|[list {*}$command $verb $place/q $so {*}$extra] \
+      2>$place/$verb.err" $mode]
+    # The tables are there before the worker starts.
+    if {$verb eq "put"} {
+      puts $put first
+      flush $put
+      line_of $put
+    }
+  }
+  try {
+    if {[lindex [line_of $work] 0] ne "first"} {error "first comes first"}
+    set times {}
+    for {set i 1} {$i <= $WAKES} {incr i} {
+      pause [expr {100+$i*197%500}]
+      lappend times [wake $put $work $i]
+    }
+    pause 1000
+    set before [cpu_ms [pid $work]]
+    pause 5000
+    set idle [expr {([cpu_ms [pid $work]]-$before)/5}]
+    set times [lsort -real $times]
+    return [format {"wake":%.1f,"wake_max":%.1f,"idle":%.2f} \
+      [lindex $times [expr {$WAKES/2}]] [lindex $times end] $idle]
+  } on error why {
+    set failed 1
+    say "FAILED: peer $peer, waiting: $why"
+  } finally {
+    foreach chan [list $put $work] {
+      catch {exec kill -9 {*}[pid $chan]}
+      catch {close $chan}
+    }
+  }
+  return ""
+}
+
+#--------------------------------------------------------------------------
+
 # Probes all queues of a language, then measures them depth by depth: those
 # that are compared are measured shortly after each other.
 proc measure_all {queues fd} {
@@ -270,7 +385,12 @@ proc measure_all {queues fd} {
   set alive {}
   foreach queue $queues {
     set about [measure $queue probe probe]
-    if {$about ne ""} {lappend alive [list $queue $about]}
+    if {$about eq ""} continue
+    if {[string match {*"waits":*true*} $about]} {
+      set wait [measure_wait $queue]
+      if {$wait ne ""} {append about , $wait}
+    }
+    lappend alive [list $queue $about]
   }
   foreach depth $DEPTHS {
     foreach pair $alive {
@@ -324,7 +444,7 @@ proc table {} {
   set last [lindex $DEPTHS end]
   set line [format "%-21s %-8s %-8s" peer version language]
   foreach depth $DEPTHS {append line [format " %9s" [thousands $depth]]}
-  append line "  growth  lease  refuses  fence  attempts"
+  append line "  growth  lease  refuses  fence  attempts   wake    max   idle"
   say "\nmicroseconds to claim and complete one job, by jobs ready"
   say $line
   foreach peer $PEERS {
@@ -342,14 +462,21 @@ proc table {} {
       set growth [format %.2f \
         [expr {double($RESULT($peer,$last))/$RESULT($peer,$first)}]]
     }
-    append line [format " %7s  %-5s  %-7s  %-5s  %s" $growth \
+    append line [format " %7s  %-5s  %-7s  %-5s  %-8s" $growth \
       [yes [dict get $about lease]] [yes [dict get $about refuses]] \
       [yes [dict get $about fence]] [yes [dict get $about attempts]]]
+    if {[dict exists $about wake]} {
+      append line [format " %6.2f %6.2f %6.2f" \
+        [expr {[dict get $about wake]/1000}] \
+        [expr {[dict get $about wake_max]/1000}] [dict get $about idle]]
+    }
     say $line
   }
   say "lease: the job of a dead worker comes back by itself.  refuses: a\
     late worker\ncannot complete what another has.  fence: nor what a\
-    namesake has.\nattempts: claims of a job are counted."
+    namesake has.\nattempts: claims of a job are counted.  wake: from commit\
+    until an idle worker has\nthe job, ms, median and largest.  idle:\
+    processor time of that worker, ms a second."
   foreach peer $PEERS {say "$peer: [dict get $RESULT($peer) note]"}
 }
 

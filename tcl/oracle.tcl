@@ -17,7 +17,8 @@
 # model holds (ids, claims made before), but they are written down by
 # reference: @c:12:0 is the claim id of the first row that step 12 returned,
 # @t:12:0 its token, @v:9 the value of step 9, @b:12 the batch ids of step 12
-# in JSON.  So a history means the same when steps in front are left out.
+# in JSON; and the option after is a list of @v:9.  So a history means the same
+# when steps in front are left out.
 #
 # FORM, for claims: plain, limit N (LIMIT N in the SELECT), insert (INSERT ...
 # SELECT ... RETURNING), named (arguments by name in WHERE).
@@ -60,12 +61,15 @@ set oracle_content {
     required_capabilities attempt_index reclaim_count created_at_ms
     available_at_ms source_key max_attempts backoff_ms backoff_factor
     backoff_max_ms max_reclaims reclaim flow_id namespace instance_tag state
-    result last_error terminal_at_ms fencing_token attempts claim_id
-    lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
+    result last_error error_class progress terminal_at_ms fencing_token attempts
+    claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms
+    on_failure waits_for}
+  after claimq_after {job_id after_id}
   attempt claimq_attempt {job_id attempt_index owner_id incarnation_id
-    fencing_token started_at_ms ended_at_ms outcome error}
+    fencing_token started_at_ms ended_at_ms outcome error expires_at_ms
+    error_class}
   event claimq_event {event_id job_id lane_id partition_key flow_id outcome
-    namespace instance_tag occurred_at_ms}
+    error_class namespace instance_tag occurred_at_ms}
   grant claimq_grant {grant_id job_id owner_id incarnation_id lane_id
     issued_at_ms expires_at_ms capability_hash admission_summary}
   part claimq_partition {partition_id queue_name partition last_seq
@@ -77,7 +81,8 @@ set oracle_content {
     claim_id lease_token owner_id incarnation_id claimed_at_ms expires_at_ms}
   fence claimq_fence {resource token}
   letter claimq_letter {letter_id source scope ref payload payload_type
-    created_at_ms failed_at_ms reason attempts status fencing_token claim_id
+    created_at_ms failed_at_ms reason error_class attempts status
+    fencing_token claim_id
     lease_token owner_id incarnation_id claim_size claimed_at_ms
     expires_at_ms}
 }
@@ -182,12 +187,9 @@ proc oracle_sql_verb {verb claim token arg opts now} {
   if {[dict exists $opts rejected]} {
     dict set opts rejected [oracle_rejected [dict get $opts rejected]]
   }
+  if {$verb eq "renew"} {append call ", $now"}
   append call [oracle_options $opts]
-  if {$verb eq "renew"} {
-    append call ", $now"
-  } elseif {$verb ne "guard"} {
-    append call ", 'now_ms', $now"
-  }
+  if {$verb ni {renew guard}} {append call ", 'now_ms', $now"}
   return "SELECT quote($call))"
 }
 
@@ -201,7 +203,9 @@ proc oracle_sql_call {op arglist} {
     }
     cancel_batch {set call "claimq_cancel($a$at)"}
     cancel_job {set call "claimq_cancel($a, 'force', $b$at)"}
+    cancel_flow {set call "claimq_cancel_flow($a, 'force', $b$at)"}
     revoke {set call "claimq_revoke($a$at)"}
+    change {set call "claimq_change($a[oracle_options $b]$at)"}
     grant {set call "claimq_grant($a, '$b', $c[oracle_options $d]$at)"}
     queue {
       set degrade [expr {$c eq "NULL" ? "" : ", 'degrade', $c"}]
@@ -280,6 +284,10 @@ proc oracle_resolve {arglist} {
   return [lmap a $arglist {
     if {[string match *batch_ids* $a]} {
       set a [list batch_ids [oracle_ref [dict get $a batch_ids]]]
+    }
+    if {[string match {*after *} $a]} {
+      set jobs [lmap job [dict get $a after] {oracle_ref $job}]
+      dict set a after "\[[join $jobs ,]\]"
     }
     oracle_ref $a
   }]
@@ -519,6 +527,15 @@ proc oracle_make_job {} {
     partition_key 10 {0 1 -3}
     flow_id 10 {f1} namespace 10 {n1} instance_tag 10 {t1}
   }] [oracle_due [expr {$op eq "insert_job"}]]]
+  if {$op eq "submit"} {
+    lappend opts {*}[oracle_opts {on_failure 30 {cancel run}
+      unique_for_ms 20 {0 50 1000 9223372036854775807}}]
+    if {[oracle_chance 50]} {
+      set jobs {}
+      while {[oracle_chance 60]} {lappend jobs [oracle_some_job]}
+      lappend opts after $jobs
+    }
+  }
   return [list $op [list [oracle_one {l1 l1 l1 l2}] [oracle_payload] $opts \
     $::O(now)]]
 }
@@ -673,6 +690,12 @@ proc oracle_make_verb {} {
       lane {set opts [oracle_opts {result 40 {done 5}}]}
     }
   }
+  if {$op in {lane reclaim} && $verb in {renew release retry}} {
+    lappend opts {*}[oracle_opts {progress 30 {{page 7} 12 half}}]
+  }
+  if {$op in {lane reclaim} && $verb in {retry reject}} {
+    lappend opts {*}[oracle_opts {error_class 40 {timeout permanent}}]
+  }
   if {$op eq "outbox" && $verb in {complete retry reject}} {
     lappend opts {*}[oracle_opts {processed 45 {-1 0 1 1 1 2 2 3 50}}]
     if {[oracle_chance 25]} {
@@ -721,8 +744,9 @@ proc oracle_job_ref {id} {
 
 proc oracle_make_admin {} {
   set now $::O(now)
-  set op [oracle_one {cancel_batch cancel_job revoke grant grant reclaim reclaim
-    reclaim requeue requeue requeue vacuum queue raw raw}]
+  set op [oracle_one {cancel_batch cancel_job cancel_flow revoke change change
+    grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
+    raw}]
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -734,7 +758,19 @@ proc oracle_make_admin {} {
     cancel_job {
       return [list cancel_job [list [oracle_some_job] [oracle_random 2] $now]]
     }
+    cancel_flow {
+      return [list cancel_flow [list [oracle_one {f1 f1 f2}] \
+        [oracle_random 2] $now]]
+    }
     revoke {return [list revoke [list [oracle_some_job] $now]]}
+    change {
+      return [list change [list [oracle_some_job] [concat [oracle_opts {
+        lane 20 {l1 l2} priority 30 {-5 0 1 9} payload 15 {new 43}
+        capabilities 20 {{["gpu"]} {["net","gpu"]} {[]} {["b","a","b"]}}
+        max_attempts 15 {0 1 3} max_reclaims 15 {0 1 2}
+        partition_key 10 {0 1 -3}
+      }] [oracle_due 0]] $now]]
+    }
     grant {
       return [list grant [list [oracle_stuck_job] [oracle_owner] \
         [oracle_one {0 50 1000 5000 30000 30000}] [oracle_opts {

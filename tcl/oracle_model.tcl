@@ -15,15 +15,16 @@
 # such places are marked "Open:".
 #
 # Values: numbers and texts as they are, NULL for NULL (so no text may be
-# "NULL" or look like a number); payload and result are SQL literals.  A result
+# "NULL" or look like a number); payload, result and progress are SQL literals.  A result
 # is a list of texts: one for each row, its columns quoted as by quote() and
 # joined by "|".  An error is raised with the errorcode {CQ code}.
 
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
-  # holders, fences, letters, sets of capabilities; and the last key of each.
+  # holders, fences, letters, sets of capabilities, who waits for whom, keys
+  # that stay taken; and the last key of each.
   variable tables {batch job attempt event grant part message holder fence
-                   letter capset last}
+                   letter capset after unique last}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -59,7 +60,7 @@ proc model::show {row cols} {
   set out {}
   foreach c $cols {
     set v [dict get $row $c]
-    lappend out [expr {$c in {payload result} ? $v : [lit $v]}]
+    lappend out [expr {$c in {payload result progress} ? $v : [lit $v]}]
   }
   return [join $out |]
 }
@@ -401,8 +402,9 @@ proc model::new_job {lane payload opts now} {
     reclaim [opt $opts reclaim auto] flow_id [opt $opts flow_id] \
     namespace [opt $opts namespace] instance_tag [opt $opts instance_tag] \
     state [expr {$due > $now ? "delayed" : "ready"}] result NULL \
-    last_error NULL terminal_at_ms NULL fencing_token 0 attempts 0 \
-    retries 0 settled {} {*}[nobody]]
+    last_error NULL error_class NULL progress NULL terminal_at_ms NULL \
+    fencing_token 0 attempts 0 retries 0 settled {} \
+    on_failure [opt $opts on_failure] waits_for NULL {*}[nobody]]
   set key [job_set [row job $id]]
   if {$key ne ""} {dict set ::model::capset $key 1}
   return $id
@@ -433,9 +435,95 @@ proc model::sorted_caps {opts} {
 
 proc model::submit {lane payload opts now} {
   due_at $opts $now
-  set id [job_by_key $lane [opt $opts source_key]]
-  set opts [sorted_caps $opts]
-  return [expr {$id ne "" ? $id : [new_job $lane $payload $opts $now]}]
+  set key [opt $opts source_key]
+  set id [job_by_key $lane $key]
+  if {$id ne ""} {return $id}
+  if {$key ne "NULL" && [dict exists $::model::unique [list $lane $key]]} {
+    lassign [dict get $::model::unique [list $lane $key]] id until
+    if {$until > $now} {return $id}
+  }
+  set preds [lsort -unique -integer [regexp -all -inline {\d+} \
+    [opt $opts after {}]]]
+  foreach p $preds {if {![dict exists $::model::job $p]} {fail not_found}}
+  if {[llength $preds] && ![dict exists $opts on_failure]} {
+    dict set opts on_failure cancel
+  }
+  set id [new_job $lane $payload [sorted_caps $opts] $now]
+  if {$key ne "NULL" && [dict exists $opts unique_for_ms]} {
+    dict set ::model::unique [list $lane $key] \
+      [list $id [add $now [dict get $opts unique_for_ms]]]
+  }
+  wait_for $id $preds
+  return $id
+}
+
+proc model::ended {id} {
+  return [expr {![dict exists $::model::job $id]
+    || [dict get [row job $id] terminal_at_ms] ne "NULL"}]
+}
+
+proc model::waits {id} {
+  return [lmap key [dict keys $::model::after "$id *"] {lindex $key 1}]
+}
+
+# A new job waits for others.  Open: if several have failed it ends when the
+# latest of them did, unless that was before it began.
+proc model::wait_for {id preds} {
+  foreach p $preds {
+    dict set ::model::after [list $id $p] [list job_id $id after_id $p]
+    if {![ended $p]} {set_row job $id state blocked waits_for $p}
+  }
+  if {[dict get [row job $id] on_failure] eq "run"} return
+  foreach p [lreverse $preds] {
+    set row [row job $p]
+    if {[dict get $row state] in {failed cancelled}} {
+      end_job $id cancelled [expr {max([dict get [row job $id] created_at_ms],
+        [dict get $row terminal_at_ms])}] NULL
+      return
+    }
+  }
+}
+
+# A job has ended.  Those that wait for it are cancelled, or wait for the rest
+# of what they wait for, or may run.  All ids are greater than those they wait
+# for, so one look at the jobs in their order is enough.
+proc model::go_on {id now} {
+  set gone $id
+  if {[dict get [row job $id] state] eq "completed"} {set gone {}}
+  foreach j [lsort -integer [dict keys $::model::job]] {
+    set row [row job $j]
+    if {[dict get $row state] ne "blocked"} continue
+    foreach p [waits $j] {
+      if {$p in $gone && [dict get $row on_failure] eq "cancel"} {
+        lappend gone $j
+        set_row job $j state cancelled terminal_at_ms $now waits_for NULL \
+          settled {}
+        new_event $j $now
+        break
+      }
+    }
+  }
+  foreach j [lsort -integer [dict keys $::model::job]] {
+    set row [row job $j]
+    if {[dict get $row state] ne "blocked"} continue
+    set last NULL
+    foreach p [lsort -integer [waits $j]] {if {![ended $p]} {set last $p}}
+    set_row job $j waits_for $last
+    if {$last eq "NULL"} {
+      set_row job $j state [expr {
+        [dict get $row available_at_ms] > $now ? "delayed" : "ready"}]
+    }
+  }
+}
+
+proc model::cancel_flow {flow force now} {
+  set ids {}
+  dict for {id row} $::model::job {
+    if {[dict get $row flow_id] eq $flow && ![ended $id]
+        && ($force || ![live $row $now])} {lappend ids $id}
+  }
+  foreach id [lsort -integer $ids] {cancel_job $id 1 $now}
+  return [llength $ids]
 }
 
 proc model::insert_job {lane payload opts now} {
@@ -445,24 +533,34 @@ proc model::insert_job {lane payload opts now} {
 }
 
 # The claim of a job ends: so does its attempt.
-proc model::end_attempt {id now outcome error} {
+proc model::end_attempt {id now outcome error {class NULL}} {
   set row [row job $id]
   if {[dict get $row claim_id] eq "NULL"} return
   set_row attempt [list $id [dict get $row attempt_index]] \
-    ended_at_ms $now outcome $outcome error $error
+    ended_at_ms $now outcome $outcome error $error error_class $class
 }
 
-# The job ends: one event, and a dead letter if it failed.
-proc model::end_job {id state now error} {
-  set_row job $id state $state terminal_at_ms $now {*}[nobody]
-  if {$error ne "NULL"} {set_row job $id last_error $error}
-  set row [row job $id]
+proc model::new_event {id now} {
   set event [next event]
+  set row [row job $id]
   dict with row {
     dict set ::model::event $event [list event_id $event job_id $id \
       lane_id $lane_id partition_key $partition_key flow_id $flow_id \
       outcome [expr {$state eq "completed" ? "success" : $state}] \
+      error_class [expr {$state eq "failed" ? $error_class : "NULL"}] \
       namespace $namespace instance_tag $instance_tag occurred_at_ms $now]
+  }
+}
+
+# The job ends: one event, and a dead letter if it failed; and those that wait
+# for it.
+proc model::end_job {id state now error {class NULL}} {
+  set_row job $id state $state terminal_at_ms $now waits_for NULL {*}[nobody]
+  if {$error ne "NULL"} {set_row job $id last_error $error error_class $class}
+  new_event $id $now
+  go_on $id $now
+  set row [row job $id]
+  dict with row {
     if {$state ne "failed"} return
     set origin [dict create capabilities $required_capabilities]
     foreach name {priority source_key max_attempts backoff_ms backoff_factor
@@ -471,7 +569,7 @@ proc model::end_job {id state now error} {
       dict set origin $name [set $name]
     }
     new_letter lane $lane_id $id $payload NULL $created_at_ms $now \
-      $last_error $attempts $origin
+      $last_error $attempts $origin $error_class
   }
 }
 
@@ -499,7 +597,8 @@ proc model::take_job {id owner inc ttl now} {
     dict set ::model::attempt [list $id $index] [list job_id $id \
       attempt_index $index owner_id $owner incarnation_id $inc \
       fencing_token [add $fencing_token 1] started_at_ms $now \
-      ended_at_ms NULL outcome NULL error NULL]
+      ended_at_ms NULL outcome NULL error NULL error_class NULL \
+      expires_at_ms [dict get $lease expires_at_ms]]
   }
   return [show [dict merge [row job $id] [list attempts $attempts \
     previous_claim_id $claim_id]] \
@@ -509,7 +608,7 @@ proc model::take_job {id owner inc ttl now} {
 namespace eval model {
   variable jobcols {job_id lane_id partition_key priority payload
     required_capabilities attempt_index reclaim_count created_at_ms
-    available_at_ms}
+    available_at_ms progress}
 }
 
 proc model::job_order {a b} {
@@ -582,17 +681,26 @@ proc model::job_verb {verb claim token arg opts now} {
   }
   if {[dict get $row lease_token] ne $token} {fail claim_lost}
   set answer 1
+  set class [opt $opts error_class]
+  if {[dict exists $opts progress]} {
+    set_row job $id progress [lit [dict get $opts progress]]
+  }
   switch $verb {
     guard {return 1}
-    renew {return [renew job $id $arg $now]}
+    renew {
+      set end [renew job $id $arg $now]
+      set_row attempt [list $id [dict get $row attempt_index]] \
+        expires_at_ms $end
+      return $end
+    }
     complete {
       end_attempt $id $now success NULL
       set_row job $id result [lit [opt $opts result]]
       end_job $id completed $now NULL
     }
     reject {
-      end_attempt $id $now failed $arg
-      end_job $id failed $now $arg
+      end_attempt $id $now failed $arg $class
+      end_job $id failed $now $arg $class
     }
     release {
       end_attempt $id $now released NULL
@@ -610,19 +718,52 @@ proc model::job_verb {verb claim token arg opts now} {
 
 proc model::retry_job {id reason opts now} {
   set row [row job $id]
+  set class [opt $opts error_class]
   dict with row {
     if {$attempt_index+1 >= $max_attempts} {
-      end_attempt $id $now failed $reason
-      end_job $id failed $now $reason
+      end_attempt $id $now failed $reason $class
+      end_job $id failed $now $reason $class
       return dead
     }
-    end_attempt $id $now retry $reason
+    end_attempt $id $now retry $reason $class
     set_row job $id {*}[nobody] state delayed last_error $reason \
+      error_class $class \
       available_at_ms [add $now [opt $opts delay_ms [backoff $row]]] \
       attempt_index [expr {$attempt_index+1}] retries [expr {$retries+1}] \
       fencing_token [add $fencing_token 1]
   }
   return retry
+}
+
+# claimq_change(): what is not given stays.  A job whose claim has expired stays
+# active.
+proc model::change {id opts now} {
+  if {![dict exists $::model::job $id]} {return 'missing'}
+  set row [row job $id]
+  if {[dict get $row terminal_at_ms] ne "NULL"} {return 'missing'}
+  if {[live $row $now]} {return 'claimed'}
+  set opts [sorted_caps $opts]
+  if {[dict exists $opts lane]} {
+    set other [job_by_key [dict get $opts lane] [dict get $row source_key]]
+    if {$other ni [list {} $id]} {fail conflict}
+  }
+  foreach {name column} {lane lane_id priority priority payload payload
+      capabilities required_capabilities max_attempts max_attempts
+      max_reclaims max_reclaims partition_key partition_key} {
+    if {![dict exists $opts $name]} continue
+    set value [dict get $opts $name]
+    set_row job $id $column [expr {$name eq "payload" ? [lit $value] : $value}]
+  }
+  if {[dict exists $opts delay_ms] || [dict exists $opts available_at_ms]} {
+    set due [due_at $opts $now]
+    set_row job $id available_at_ms $due
+    if {[dict get $row state] ne "active"} {
+      set_row job $id state [expr {$due > $now ? "delayed" : "ready"}]
+    }
+  }
+  set key [job_set [row job $id]]
+  if {$key ne ""} {dict set ::model::capset $key 1}
+  return 'changed'
 }
 
 # Open: a job that has ended is missing.
@@ -681,7 +822,7 @@ proc model::reclaim {id owner ttl inc max now} {
     return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
   }
   if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
-  return [list '$outcome'[string repeat |NULL 19]]
+  return [list '$outcome'[string repeat |NULL 20]]
 }
 
 proc model::reclaim_outcome {id owner max now} {
@@ -968,12 +1109,12 @@ proc model::fence {resource token} {
 # Dead letters
 
 proc model::new_letter {source scope ref payload type created now reason
-                        attempts origin} {
+                        attempts origin {class NULL}} {
   set id [next letter]
   dict set ::model::letter $id [list letter_id $id source $source \
     scope $scope ref $ref payload $payload payload_type $type \
     created_at_ms $created failed_at_ms $now reason $reason \
-    attempts $attempts status pending fencing_token 0 claim_size NULL \
+    error_class $class attempts $attempts status pending fencing_token 0 claim_size NULL \
     available_at_ms 0 origin $origin {*}[nobody]]
 }
 
@@ -1101,19 +1242,31 @@ proc model::vacuum {older limit now} {
   dict for {key one} $::model::capset {
     if {![dict exists $needed $key]} {lappend gone capset $key}
   }
-  if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}]]}
+  if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}] $now]}
   foreach {table key} $gone {drop $table $key}
+  dict for {key value} $::model::unique {
+    if {![dict exists $::model::job [lindex $value 0]]} {drop unique $key}
+  }
   set n [expr {[llength $gone]/2}]
   set first [expr {min($n, $limit)}]
   return [list $first [expr {$n-$first}]]
 }
 
-proc model::old {until} {
+# A job stays while another waits that named it, and while its key is taken.
+proc model::old {until now} {
   set gone {}
+  set kept {}
+  dict for {id row} $::model::job {
+    if {[dict get $row state] eq "blocked"} {lappend kept {*}[waits $id]}
+  }
+  dict for {key value} $::model::unique {
+    if {[lindex $value 1] > $now} {lappend kept [lindex $value 0]}
+  }
   dict for {id row} $::model::job {
     set end [dict get $row terminal_at_ms]
-    if {$end eq "NULL" || $end > $until} continue
+    if {$end eq "NULL" || $end > $until || $id in $kept} continue
     lappend gone job $id
+    foreach key [dict keys $::model::after "$id *"] {lappend gone after $key}
     foreach key [dict keys $::model::attempt "$id *"] {
       lappend gone attempt $key
     }

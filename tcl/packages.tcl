@@ -148,6 +148,9 @@ proc wheel {library tag out} {
   put_tree $dir/claimq $root/ext/python/claimq
   put_files $dir/claimq $library
   put_files $info/licenses $root/LICENSE
+  put_string $info/entry_points.txt "\[console_scripts\]
+claimq = claimq.cli:main
+"
   put_string $info/METADATA "Metadata-Version: 2.1
 Name: claimq
 Version: $version

@@ -10,6 +10,7 @@
 # Between them, for the parts that follow:
 #     -env ARGUMENTS        of env(1): NAME=VALUE ..., -u NAME ...; {} ends it
 #     -with COMMAND         each file runs under this command; {} ends it
+#     -limit SECONDS        after which a file is killed, and has failed
 #     -sqlite VERSIONS      each part runs on each of these versions of SQLite
 #                           (versions.tcl; or `all`); A/B is B if A cannot be
 #                           had; system ends it
@@ -216,6 +217,7 @@ while {[llength $argv]} {
   switch -- $kind {
     -env    {set setenv $a}
     -with   {set with $a}
+    -limit  {set limit [expr {max($a, $limit)}]}
     -sqlite {set sqlite [expr {$a eq "all" ? [sqlite_all] : $a}]}
     -cmd    {
       set argv [lassign $argv b]

@@ -43,12 +43,18 @@ proc package_files {language} {
 }
 
 # Run a command; returns its output.  Raises SKIP with the last line of it if
-# it fails: for what comes from elsewhere, and cannot be had.
+# it fails, or is not done after ten minutes: for what comes from elsewhere, and
+# cannot be had.
 proc or_skip {args} {
-  if {[catch {exec {*}$args 2>@1} out]} {
-    set lines [split [string trim $out] \n]
-    set lines [lsearch -all -inline -not $lines "child process exited*"]
-    return -code error -errorcode SKIP [lindex $lines end]
+  if {[catch {exec timeout 600 {*}$args 2>@1} out options]} {
+    if {[lrange [dict get $options -errorcode] 2 2] eq "124"} {
+      skip "[lrange $args 0 2]: not done after ten minutes"
+    }
+    regsub {\n?child process exited abnormally$} $out {} out
+    regsub -all {\x1b\[[0-9;]*m} $out {} out
+    set line [string trim [lindex [split [string trim $out] \n] end]]
+    if {$line eq ""} {set line "[lrange $args 0 2]: it failed without a word"}
+    skip [string range $line 0 150]
   }
   return $out
 }

@@ -43,7 +43,9 @@
 #   do_catchsql_test ?-db H? NAME SQL EXPECTED     {0 LIST} or {1 MESSAGE}
 #   do_error_test ?-db H? NAME SQL CODE MESSAGE    CODE as 1 or SQLITE_BUSY
 #   do_eqp_test NAME SQL EXPECTED       the detail lines of the query plan
-#   integrity_check NAME ?HANDLE?
+#   integrity_check NAME ?HANDLE?       by SQLite, and by claimq_check
+#   damaged_db                          claimq_check will find something, and
+#                                       may, until the next reset_db or init_db
 #   EXPECTED may be /REGEXP/ or ~/REGEXP/ (must not match); $variables in SQL
 #   are bound as the sqlite3 Tcl command does it.  do_eqp_test also takes
 #   *GLOB*, compared with the lines joined by blanks.
@@ -261,20 +263,40 @@ proc delete_db {{file test.db}} {
 }
 
 # The state that a test leaves behind must be sound, also by claimq's own
-# judgement, unless it says that it damages databases: set T(damaged) 1.
+# judgement, unless a test says that it has damaged it.
+proc damaged_db {} {set ::T(damaged) 1}
+
 proc state_check {name handle} {
   if {[info exists ::T(damaged)] || ![::$handle one {
     SELECT count(*)=2 FROM (
       SELECT name FROM pragma_module_list WHERE name='claimq_check'
       UNION ALL SELECT name FROM sqlite_schema WHERE name='claimq_meta')
   }]} return
-  check_result $name {} [::$handle eval {SELECT * FROM claimq_check LIMIT 9}]
+  set wrong [::$handle eval {SELECT * FROM claimq_check LIMIT 9}]
+  if {$wrong eq ""} {
+    pass_test $name
+  } else {
+    fail_test $name "before line [test_line] claimq_check says: $wrong"
+  }
+}
+
+# The line of the test's file that is being executed.
+proc test_line {} {
+  for {set i 1} {$i<=[info frame]} {incr i} {
+    set frame [info frame $i]
+    if {[dict exists $frame file]
+        && [file tail [dict get $frame file]] eq "$::T(name).test"} {
+      return [dict get $frame line]
+    }
+  }
+  return 0
 }
 
 proc reset_db {} {
   if {"db" in $::T(opened) && ![catch {db one {SELECT 1 FROM sqlite_schema}}]} {
     state_check $::T(name)-state db
   }
+  unset -nocomplain ::T(damaged)
   close_all
   delete_db
   open_db

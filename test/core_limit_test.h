@@ -407,3 +407,101 @@ static void cqTestLimitEdges(void){
   limit.nActive = -1;
   cqCheck(claimqLimitSlot(&limit, CQ_I64_MAX), "limit: slots without end");
 }
+
+/**************************************************************************
+** claimqLimitPick(): every set of up to CQ_PICK_MAX jobs of three groups, with
+** every room, turn and maximum, against a model that takes one job after the
+** other as the rule says.
+*/
+#define CQ_PICK_MAX 5
+
+typedef struct CqPickCase CqPickCase;
+struct CqPickCase {
+  int n;
+  int aGroup[CQ_PICK_MAX];        /* Of job i, which goes before job i+1 */
+  int aRoom[3], aTurn[3];
+  int nMax, bFair;
+};
+
+/* The group that is served next: -1 if none can be. */
+static int cqPickNext(const CqPickCase *p, const u8 *aTaken, const int *aLeft,
+                      const int *aTurn){
+  int i, iBest = -1, abHas[3] = { 0, 0, 0 }, aFirst[3];
+  for(i=p->n-1; i>=0; i--){
+    if( !aTaken[i] ){
+      abHas[p->aGroup[i]] = 1;
+      aFirst[p->aGroup[i]] = i;
+    }
+  }
+  for(i=0; i<3; i++){
+    if( !abHas[i] || aLeft[i]==0 ) continue;
+    if( iBest<0 || (p->bFair && aTurn[i]!=aTurn[iBest]
+                    ? aTurn[i]<aTurn[iBest] : aFirst[i]<aFirst[iBest]) ){
+      iBest = i;
+    }
+  }
+  return iBest;
+}
+
+static void cqPickCheck(const CqPickCase *p){
+  CqOffer a[CQ_PICK_MAX];
+  u8 aTaken[CQ_PICK_MAX];
+  int aLeft[3], aTurn[3];
+  int i, nTake, nModel = 0, iTurn = 10;
+  memset(aTaken, 0, sizeof(aTaken));
+  memcpy(aLeft, p->aRoom, sizeof(aLeft));
+  memcpy(aTurn, p->aTurn, sizeof(aTurn));
+  memset(a, 0, sizeof(a));
+  for(i=0; i<p->n; i++){
+    CqOffer *pO = &a[(i*3+1)%p->n];       /* In any order, all of them */
+    if( p->n==3 ) pO = &a[i];
+    pO->key.iPriority = -i/2;
+    pO->key.iCreated = i;
+    pO->key.iJob = 100-i;
+    pO->iGroup = p->aGroup[i];
+    pO->nRoom = p->aRoom[p->aGroup[i]];
+    pO->iTurn = p->aTurn[p->aGroup[i]];
+    pO->iPos = i;
+  }
+  nTake = claimqLimitPick(a, p->n, p->nMax, p->bFair);
+  while( nModel<p->nMax ){
+    int iGroup = cqPickNext(p, aTaken, aLeft, aTurn);
+    if( iGroup<0 ) break;
+    for(i=0; aTaken[i] || p->aGroup[i]!=iGroup; i++){}
+    cqCheck(nModel<nTake && a[nModel].iPos==i, "pick: job %d comes as number "
+            "%d of %d", i, nModel, nTake);
+    aTaken[i] = 1;
+    aLeft[iGroup]--;
+    aTurn[iGroup] = iTurn++;
+    nModel++;
+  }
+  cqCheck(nModel==nTake, "pick: %d jobs, not %d", nTake, nModel);
+  claimqOfferSort(a, nTake);
+  for(i=1; i<nTake; i++){
+    cqCheck(a[i-1].iPos<a[i].iPos, "pick: sorted by the lane's order");
+  }
+}
+
+static void cqTestLimitPick(void){
+  CqPickCase c;
+  int i, iGroups, iRooms, iTurns, nGroups = 1;
+  for(c.n=0; c.n<=CQ_PICK_MAX; c.n++, nGroups*=3){
+    for(iGroups=0; iGroups<nGroups; iGroups++){
+      int m = iGroups;
+      for(i=0; i<c.n; i++, m/=3) c.aGroup[i] = m%3;
+      for(iRooms=0; iRooms<27; iRooms++){
+        c.aRoom[0] = iRooms%3;
+        c.aRoom[1] = iRooms/3%3;
+        c.aRoom[2] = iRooms/9*2;
+        for(iTurns=0; iTurns<8; iTurns++){
+          c.aTurn[0] = iTurns&1 ? 3 : 0;
+          c.aTurn[1] = iTurns&2 ? 2 : 0;
+          c.aTurn[2] = iTurns&4 ? 1 : 0;
+          for(c.nMax=0; c.nMax<=CQ_PICK_MAX; c.nMax++){
+            for(c.bFair=0; c.bFair<2; c.bFair++) cqPickCheck(&c);
+          }
+        }
+      }
+    }
+  }
+}

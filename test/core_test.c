@@ -1227,7 +1227,7 @@ static const CqPart aPart[] = {
       cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
       cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
   { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
-      cqTestLimitExample, cqTestLimitEdges } },
+      cqTestLimitExample, cqTestLimitEdges, cqTestLimitPick } },
   { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
       cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
       cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,

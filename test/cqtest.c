@@ -41,9 +41,13 @@
 **   cq_open_files           files that SQLite holds open
 **   cq_close_errors         sqlite3_close() calls that were refused so far
 **   cq_load DB FILE         sqlite3_load_extension()
-**   cq_api_load DB FILE     the same, but by hand and with our copy of
-**                           sqlite3_api_routines.  FILE keeps using it until
-**                           it is loaded again in another way
+**   cq_api_load DB FILE     the same, but by hand, with our copy of
+**                           sqlite3_api_routines, and from a copy of FILE: one
+**                           file serves one SQLite of a process
+**   cq_other_load DB FILE   the same, but from FILE itself
+**   cq_at_step N SCRIPT     before the N-th sqlite3_step() of what cq_api_load
+**                           has loaded; 0: never.  -> how many of those that
+**                           were asked for before are still to come
 **   cq_api_version N        to what cq_api_load loads we are SQLite N
 **                           (3040001); -1: one without a list of its routines
 **   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
@@ -532,7 +536,23 @@ static int cqtApiExec(
   if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->exec(db, z, x, p, pzErr);
 }
+
+/* Something that happens between two steps of the extension: cq_at_step. */
+static Tcl_Interp *cqtAtInterp = 0;
+static Tcl_Obj *cqtAtScript = 0;
+static int cqtAtLeft = 0;
+static void cqtAtStep(void){
+  Tcl_InterpState state;
+  if( cqtAtLeft==0 || --cqtAtLeft>0 ) return;
+  state = Tcl_SaveInterpState(cqtAtInterp, TCL_OK);
+  if( Tcl_EvalObjEx(cqtAtInterp, cqtAtScript, TCL_EVAL_GLOBAL)!=TCL_OK ){
+    Tcl_BackgroundException(cqtAtInterp, TCL_ERROR);
+  }
+  Tcl_RestoreInterpState(cqtAtInterp, state);
+}
+
 static int cqtApiStep(sqlite3_stmt *p){
+  cqtAtStep();
   if( cqtApiRunFails() ) return SQLITE_NOMEM;
   return cqtApi->step(p);
 }
@@ -822,6 +842,23 @@ CQT_CMD(cqtClockCmd){
   return TCL_OK;
 }
 
+CQT_CMD(cqtAtStepCmd){
+  int nLeft = cqtAtLeft;
+  int n;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 2, 2, "N SCRIPT")
+   || Tcl_GetIntFromObj(interp, objv[1], &n)
+  ){
+    return TCL_ERROR;
+  }
+  if( cqtAtScript ) Tcl_DecrRefCount(cqtAtScript);
+  cqtAtScript = objv[2];
+  Tcl_IncrRefCount(cqtAtScript);
+  cqtAtInterp = interp;
+  cqtAtLeft = n;
+  return cqtResult(interp, nLeft);
+}
+
 CQT_CMD(cqtMallocCountCmd){
   Tcl_Obj *ap[2];
   (void)cd;
@@ -870,27 +907,54 @@ CQT_CMD(cqtLoadCmd){
   return cqtLoaded(interp, rc, zErr);
 }
 
+/* Copy the file to the current directory, once.  What stands there is in use. */
+#define CQT_COPY "./cqtest_copy.so"
+static int cqtCopied(Tcl_Interp *interp, Tcl_Obj *pFile){
+  Tcl_Obj *pCopy = Tcl_NewStringObj(CQT_COPY, -1);
+  int rc = TCL_OK;
+  Tcl_IncrRefCount(pCopy);
+  if( Tcl_FSAccess(pCopy, F_OK)!=0 && Tcl_FSCopyFile(pFile, pCopy)!=TCL_OK ){
+    rc = cqtError(interp, Tcl_PosixError(interp));
+  }
+  Tcl_DecrRefCount(pCopy);
+  return rc;
+}
+
 typedef int (*CqtInitFunc)(sqlite3*, char**, const sqlite3_api_routines*);
 
 /* The library stays open: its functions are in use as long as db is.  What
-** init put into *pzErr came from our copy of malloc, which is SQLite's. */
-CQT_CMD(cqtApiLoadCmd){
+** init put into *pzErr came from our copy of malloc, which is SQLite's.  bCopy
+** loads a copy of the file, which has data of its own. */
+static int cqtApiLoad(
+  Tcl_Interp *interp, int objc, Tcl_Obj *const *objv, int bCopy
+){
   union { void *p; CqtInitFunc x; } u;
   sqlite3 *db;
   void *pLib;
   char *zErr = 0;
   int rc;
-  (void)cd;
   if( cqtArgs(interp, objc, objv, 2, 2, "DB FILE")
    || cqtDb(interp, objv[1], &db)
   ){
     return TCL_ERROR;
   }
-  pLib = dlopen(Tcl_GetString(objv[2]), RTLD_NOW|RTLD_LOCAL);
+  if( bCopy && cqtCopied(interp, objv[2]) ) return TCL_ERROR;
+  pLib = dlopen(bCopy ? CQT_COPY : Tcl_GetString(objv[2]),
+                RTLD_NOW|RTLD_LOCAL);
   u.p = pLib ? dlsym(pLib, "sqlite3_claimq_init") : 0;
   if( u.p==0 ) return cqtError(interp, dlerror());
   rc = u.x(db, &zErr, cqtApiVersion<0 ? 0 : &cqtApiCopy);
   return cqtLoaded(interp, rc, zErr);
+}
+
+CQT_CMD(cqtApiLoadCmd){
+  (void)cd;
+  return cqtApiLoad(interp, objc, objv, 1);
+}
+
+CQT_CMD(cqtOtherLoadCmd){
+  (void)cd;
+  return cqtApiLoad(interp, objc, objv, 0);
 }
 
 CQT_CMD(cqtApiVersionCmd){
@@ -1178,6 +1242,8 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_close_errors", cqtCloseErrorsCmd },
   { "cq_load", cqtLoadCmd },
   { "cq_api_load", cqtApiLoadCmd },
+  { "cq_other_load", cqtOtherLoadCmd },
+  { "cq_at_step", cqtAtStepCmd },
   { "cq_api_version", cqtApiVersionCmd },
   { "cq_vfs_version", cqtVfsVersionCmd },
   { "cq_lookaside_off", cqtLookasideOffCmd },

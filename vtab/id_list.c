@@ -139,9 +139,11 @@ static int cqIdColumn(
   const CqIds *pIds = p->pIds;
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
-  }else if( iCol>1 && CQ_ALWAYS(pIds->pRows) && p->i<pIds->pRows->nRow ){
+  }else if( iCol==2 ){
+    if( p->i<pIds->nTurn ) sqlite3_result_int64(pCtx, pIds->aTurn[p->i]);
+  }else if( iCol>2 && CQ_ALWAYS(pIds->pRows) && p->i<pIds->pRows->nRow ){
     const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
-    claimqCellResult(&a[iCol-2], pCtx);
+    claimqCellResult(&a[iCol-3], pCtx);
   }
   return SQLITE_OK;
 }

@@ -75,58 +75,58 @@ class Cluster:
                 time.sleep(0.1)
 
 
-class Worker:
-    def __init__(self, lane, nodes, lease_ms=30000):
-        self.lane, self.nodes, self.lease_ms = lane, nodes, lease_ms
-        self.owner = f"{socket.gethostname()}:{os.getpid()}"
-        self.held, self.ending = None, threading.Event()
+def renew(nodes, held, lease_ms):
+    """A thread of its own: renew the lease three times in its life."""
+    cluster = Cluster(nodes, patience=1e9)
+    while True:
+        time.sleep(lease_ms / 3000)
+        for claim in list(held):
+            cluster.call(["SELECT claimq_renew(?, ?, ?, ?)", *claim, lease_ms,
+                          now_ms])
 
-    def heartbeat(self):
-        """A thread of its own: renew the lease three times in its life."""
-        cluster = Cluster(self.nodes)
-        while not self.ending.wait(self.lease_ms / 3000):
-            if held := self.held:
-                cluster.call(["SELECT claimq_renew(?, ?, ?, ?)", *held,
-                              self.lease_ms, now_ms])
 
-    def work(self, payload, *claim):
-        """Do a job; returns the call that settles it."""
-        self.held = claim
-        try:
-            handle(payload)
-            verb, reason = "complete(?, ?", []
-        except Exception as error:
-            verb, reason = "retry(?, ?, ?", [repr(error)]
-        self.held = None
-        return [f"SELECT claimq_{verb}, 'now_ms', ?, 'request', ?)", *claim,
-                *reason, now_ms, uuid.uuid4().hex]
+def work(payload):
+    """Do a job; the verb that settles it, and its arguments."""
+    try:
+        handle(payload)
+        return "SELECT claimq_complete(?, ?, 'now_ms', ?, 'request', ?)", []
+    except Exception as error:
+        return ("SELECT claimq_retry(?, ?, ?, 'now_ms', ?, 'request', ?)",
+                [repr(error)])
 
-    def run(self):
-        threading.Thread(target=self.heartbeat, daemon=True).start()
-        cluster, settle, jobs = Cluster(self.nodes), [], [""]
-        while not self.ending.is_set():
-            if jobs:
-                request = uuid.uuid4().hex
-            *settled, jobs = cluster.call(*settle, [
-                "SELECT payload, claim_id, lease_token FROM claimq_lane"
-                " WHERE lane=? AND owner=? AND ttl_ms=? AND now_ms=?"
-                " AND request=?", self.lane, self.owner, self.lease_ms, now_ms,
-                request])
-            for error in [*settled, jobs]:
-                if isinstance(error, CallError):
-                    if error.code != "claim_lost":
-                        raise error
-                    print("another has it:", error, file=sys.stderr)
-            settle = [self.work(*job) for job in jobs]
-            if not jobs and not self.ending.wait(0.05):
-                cluster.call(["SELECT claimq_wait(2000, 'lane', ?)", self.lane],
-                             path=LOCAL)
-        if settle:
-            cluster.call(*settle)
+
+def run(lane, nodes, ending, lease_ms=30000):
+    """Work until the event `ending` is set."""
+    cluster, held, settle, request = Cluster(nodes), [], [], uuid.uuid4().hex
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    threading.Thread(target=renew, args=(nodes, held, lease_ms),
+                     daemon=True).start()
+    while not ending.is_set():
+        *settled, jobs = cluster.call(*settle, [
+            "SELECT payload, claim_id, lease_token FROM claimq_lane"
+            " WHERE lane=? AND owner=? AND ttl_ms=? AND now_ms=? AND request=?",
+            lane, owner, lease_ms, now_ms, request])
+        held.clear()
+        for error in [*settled, jobs]:
+            if isinstance(error, CallError):
+                if error.code != "claim_lost":
+                    raise error
+                print("another has it:", error, file=sys.stderr)
+        settle = []
+        for payload, *claim in jobs:
+            held.append(claim)
+            sql, reason = work(payload)
+            settle = [[sql, *claim, *reason, now_ms, uuid.uuid4().hex]]
+            request = uuid.uuid4().hex
+        if not jobs and not ending.wait(0.05):
+            cluster.call(["SELECT claimq_wait(2000, 'lane', ?)", lane],
+                         path=LOCAL)
+    if settle:
+        cluster.call(*settle)
 
 
 if __name__ == "__main__":
-    worker = Worker(sys.argv[1], sys.argv[2:])
+    ending = threading.Event()
     for number in signal.SIGTERM, signal.SIGINT:
-        signal.signal(number, lambda *_: worker.ending.set())
-    worker.run()
+        signal.signal(number, lambda *_: ending.set())
+    run(sys.argv[1], sys.argv[2:], ending)

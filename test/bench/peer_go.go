@@ -2,13 +2,19 @@
 //
 //	peer QUEUE probe DIR SO SCHEMA
 //	peer QUEUE run DIR SO SCHEMA DEPTH N SECONDS
+//	peer QUEUE work DIR SO SCHEMA
+//	peer QUEUE put DIR SO SCHEMA
 //
 // QUEUE is claimq or goqite, SCHEMA is goqite's schema_sqlite.sql.  All the
-// rest, the work, the check at its end and the experiment, is that of
-// peer_python.py, where it is explained.
+// rest, the work, the check at its end, the experiment and the two sides of
+// waiting, is that of peer_python.py, where it is explained.
 package main
 
+// #include <time.h>
+import "C"
+
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -24,6 +30,7 @@ import (
 
 	sqlite3 "github.com/mattn/go-sqlite3"
 	"maragu.dev/goqite"
+	"maragu.dev/goqite/jobs"
 )
 
 const numbers = `WITH RECURSIVE c(i) AS
@@ -56,6 +63,8 @@ type queue struct {
 	fill     func(first, n int)
 	claim    func(who string) (key, string, bool)
 	complete func(k key) error
+	put      func(data string)
+	work     func(got func(data string))
 	counts   string
 	attempts bool
 	version  string
@@ -98,6 +107,21 @@ func newClaimq(file, so, _ string, ttl time.Duration) *queue {
 	q.complete = func(k key) error {
 		var n int
 		return complete.QueryRow(k.id, k.token).Scan(&n)
+	}
+	q.put = func(data string) {
+		_, err := db.Exec("SELECT claimq_enqueue('q', ?)", data)
+		must(err)
+	}
+	q.work = func(got func(string)) {
+		for {
+			if k, data, ok := q.claim("w"); ok {
+				got(data)
+				must(q.complete(k))
+				continue
+			}
+			_, err := db.Exec("SELECT claimq_wait(60000, 'session', 'q')")
+			must(err)
+		}
 	}
 	return q
 }
@@ -148,6 +172,19 @@ func newGoqite(file, _, schema string, ttl time.Duration) *queue {
 	}
 	q.complete = func(k key) error {
 		return lib.Delete(ctx, goqite.ID(k.id))
+	}
+	q.put = func(data string) {
+		_, err := jobs.Create(ctx, lib, "job",
+			goqite.Message{Body: []byte(data)})
+		must(err)
+	}
+	q.work = func(got func(string)) {
+		runner := jobs.NewRunner(jobs.NewRunnerOpts{Queue: lib})
+		runner.Register("job", func(_ context.Context, m []byte) error {
+			got(string(m))
+			return nil
+		})
+		runner.Start(ctx)
 	}
 	return q
 }
@@ -268,13 +305,30 @@ func probe(mk maker, file, so, schema string) any {
 	version, _, _ := sqlite3.Version()
 	answer := map[string]any{"version": q.version, "sqlite": version,
 		"lease": aOk && bOk, "refuses": false, "fence": false,
-		"attempts": q.attempts, "fill": q.fillHow, "note": q.note}
+		"attempts": q.attempts, "waits": true, "fill": q.fillHow, "note": q.note}
 	if aOk && bOk {
 		answer["refuses"] = displaced(q, old[bData], b)
 		answer["fence"] = displaced(q, old[aData], a)
 	}
 	must(q.db.Close())
 	return answer
+}
+
+// The two sides of waiting.
+
+// say prints words, and the monotonic clock.
+func say(words string) {
+	var now C.struct_timespec
+	C.clock_gettime(C.CLOCK_MONOTONIC, &now)
+	fmt.Println(words, int64(now.tv_sec)*1000000+int64(now.tv_nsec)/1000)
+}
+
+func put(q *queue) {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		q.put(lines.Text())
+		say("")
+	}
 }
 
 func main() {
@@ -285,9 +339,16 @@ func main() {
 	must(os.MkdirAll(where, 0o700))
 	file := filepath.Join(where, "queue.db")
 	var answer any
-	if a[1] == "probe" {
+	switch a[1] {
+	case "work":
+		mk(file, so, schema, 300*time.Second).work(say)
+		return
+	case "put":
+		put(mk(file, so, schema, 300*time.Second))
+		return
+	case "probe":
 		answer = probe(mk, file, so, schema)
-	} else {
+	default:
 		depth, _ := strconv.Atoi(a[5])
 		n, _ := strconv.Atoi(a[6])
 		seconds, _ := strconv.ParseFloat(a[7], 64)

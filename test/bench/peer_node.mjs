@@ -1,15 +1,20 @@
-// peer_node.mjs: claimq and plainjob, used from Node through better-sqlite3.
+// peer_node.mjs: claimq and plainjob, used from Node through better-sqlite3, and
+// honker, as the native module that its authors publish for each platform.
 //
 //     node peer_node.mjs MODULES QUEUE probe DIR SO
 //     node peer_node.mjs MODULES QUEUE run DIR SO DEPTH N SECONDS
+//     node peer_node.mjs MODULES QUEUE work DIR SO
+//     node peer_node.mjs MODULES QUEUE put DIR SO
 //
-// MODULES is the directory that has node_modules in it; QUEUE is claimq or
-// plainjob.  All the rest, the work, the check at its end and the experiment,
-// is that of peer_python.py, where it is explained.
+// MODULES is the directory that has node_modules in it; QUEUE is claimq,
+// plainjob or honker.  All the rest, the work, the check at its end, the
+// experiment and the two sides of waiting, is that of peer_python.py, where it
+// is explained.
 
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 import { pathToFileURL } from "node:url";
 
 const [modules, name, verb, where, so, ...numbers] = process.argv.slice(2);
@@ -45,6 +50,8 @@ function claimq(file, ttl) {
   const claim = db.prepare(
     "SELECT claim_id, lease_token, payload FROM claimq('q', ?, ?)");
   const complete = db.prepare("SELECT claimq_complete(?, ?)");
+  const wait = db.prepare("SELECT claimq_wait(60000, 'session', 'q')");
+  const put = db.prepare("SELECT claimq_enqueue('q', ?)");
   return {
     db, keeps: false, attempts: true,
     version: db.prepare("SELECT claimq_version() v").get().v,
@@ -59,6 +66,8 @@ function claimq(file, ttl) {
       return rows.length ? [rows[0], rows[0].payload] : null;
     },
     complete: (key) => complete.get(key.claim_id, key.lease_token),
+    wait: () => wait.get(),
+    put: (data) => put.get(data),
     close: () => db.close(),
   };
 }
@@ -94,14 +103,65 @@ function plainjob(file, ttl) {
       return job ? [job.id, queue.getJobById(job.id).data] : null;
     },
     complete: (key) => queue.markJobAsDone(key),
+    put: (data) => queue.add("t", data),
+    work(got) {
+      const worker = plain.defineWorker("t", (job) => got(job.data),
+        { queue, logger: { error() {}, warn() {}, info() {}, debug() {} } });
+      return worker.start();
+    },
     close: () => queue.close(),
   };
 }
 
-const make = { claimq, plainjob }[name];
+// The module of honker for this machine.
+const native = "@russellthehippo/honker-node-" + process.platform + "-" +
+  process.arch + (process.platform === "linux" ? "-gnu" : "");
+
+// It has connections of its own, for SQL in transactions and outside; its
+// functions are SQL's.  Its leases count whole seconds.
+function honker(file, ttl) {
+  const db = require(native).open(file);
+  const tx = (sql, ...values) => {
+    const t = db.transaction();
+    const rows = t.query(sql, values);
+    t.commit();
+    return rows;
+  };
+  tx("SELECT honker_bootstrap()");
+  const seconds = Math.ceil(ttl / 1000);
+  const events = verb === "work" && db.updateEvents();
+  return {
+    keeps: false, attempts: true, version: versionOf(native),
+    fillHow: "INSERT INTO its _honker_live", late: 2200,
+    note: "honker_claim_batch leases the row in the worker's name; " +
+      "honker_ack deletes it if name and lease time still hold",
+    COUNT: `SELECT sum(state='pending') AS a, sum(state='processing') AS b,
+      0 AS c FROM _honker_live`,
+    read: (sql) => db.query(sql)[0],
+    fill: (first, n) => tx("INSERT INTO _honker_live(queue, payload) " +
+      NUMBERS.replaceAll("@first", first).replaceAll("@n", n) +
+      "SELECT 'q', json_quote(printf('job %046d', i)) FROM c"),
+    claim(who) {
+      const [row] = tx("SELECT honker_claim_batch('q', ?, 1, ?) AS jobs", who,
+        seconds);
+      const [job] = JSON.parse(row.jobs);
+      return job ? [[job.id, who], JSON.parse(job.payload)] : null;
+    },
+    complete: (key) => tx("SELECT honker_ack(?, ?)", ...key),
+    wait: () => events.next(),
+    put: (data) => tx("SELECT honker_enqueue('q', ?, NULL, NULL, 0, 3, NULL)",
+      JSON.stringify(data)),
+    close: () => db.close(),
+  };
+}
+
+const make = { claimq, plainjob, honker }[name];
+
+const read = (queue, sql) => queue.read ? queue.read(sql)
+  : queue.db.prepare(sql).get();
 
 function count(queue) {
-  const row = queue.db.prepare(queue.COUNT).get();
+  const row = read(queue, queue.COUNT);
   return [row.a ?? 0, row.b ?? 0, row.c ?? 0];
 }
 
@@ -153,7 +213,7 @@ function check(queue, depth, seen) {
 function run(file, depth, n, seconds) {
   const ttl = 300000;
   const filler = make(file, ttl);
-  filler.db.pragma("cache_size=-200000");
+  filler.db?.pragma("cache_size=-200000");
   filler.fill(1, depth);
   filler.close();              // the last one to close checkpoints the WAL
   const queue = make(file, ttl);
@@ -189,14 +249,15 @@ async function probe(file) {
     const [key, data] = queue.claim("a");
     old[data] = key;
   }
-  await sleep(1300);           // plainjob's timer runs once a second here
+  // plainjob's timer runs once a second here.
+  await sleep(queue.late ?? 1300);
   const again = [queue.claim("b"), queue.claim("a")];
   const lease = !again.includes(null);
   const answer = {
     version: queue.version,
-    sqlite: queue.db.prepare("SELECT sqlite_version() v").get().v,
+    sqlite: read(queue, "SELECT sqlite_version() AS v").v,
     lease, refuses: false, fence: false, attempts: queue.attempts,
-    fill: queue.fillHow, note: queue.note,
+    waits: true, fill: queue.fillHow, note: queue.note,
   };
   if (lease) {
     const [[b, bData], [a, aData]] = again;
@@ -207,11 +268,41 @@ async function probe(file) {
   return answer;
 }
 
+// The two sides of waiting.
+
+const say = (...words) => console.log(
+  [...words, process.hrtime.bigint() / 1000n].join(" "));
+
+async function work(queue) {
+  if (queue.work) return queue.work(say);
+  for (;;) {
+    const claimed = queue.claim("w");
+    if (claimed) {
+      say(claimed[1]);
+      queue.complete(claimed[0]);
+    } else {
+      await queue.wait();
+    }
+  }
+}
+
+async function put(queue) {
+  for await (const line of createInterface({ input: process.stdin })) {
+    queue.put(line);
+    say();
+  }
+  process.exit();
+}
+
 fs.mkdirSync(where, { recursive: true });
-try {
-  const file = path.join(where, "queue.db");
-  console.log(JSON.stringify(verb === "probe" ? await probe(file)
-    : run(file, ...numbers.map(Number))));
-} finally {
-  fs.rmSync(where, { recursive: true });
+const file = path.join(where, "queue.db");
+if (verb === "work" || verb === "put") {
+  await (verb === "work" ? work : put)(make(file, 300000));
+} else {
+  try {
+    console.log(JSON.stringify(verb === "probe" ? await probe(file)
+      : run(file, ...numbers.map(Number))));
+  } finally {
+    fs.rmSync(where, { recursive: true });
+  }
 }

@@ -3,10 +3,12 @@
 #     PYTHONPATH=build/peers/py python3 peer_python.py QUEUE probe DIR SO
 #     PYTHONPATH=build/peers/py python3 peer_python.py QUEUE run DIR SO \
 #         DEPTH N SECONDS
+#     PYTHONPATH=build/peers/py python3 peer_python.py QUEUE work DIR SO
+#     PYTHONPATH=build/peers/py python3 peer_python.py QUEUE put DIR SO
 #
-# QUEUE is a key of QUEUES below.  Both forms print one line, a flat JSON
-# object; bench_peers.tcl joins the two.  DIR is where the file will be, SO is
-# the extension.
+# QUEUE is a key of QUEUES below.  The first two forms print one line, a flat
+# JSON object; bench_peers.tcl joins the two.  DIR is where the file will be, SO
+# is the extension.
 #
 # run fills a queue with DEPTH ready jobs of 50 bytes and then takes and
 # completes one job after the other, each in a transaction of its own, N times
@@ -22,10 +24,18 @@
 #   refuses  the first worker completes after all, when another has the job:
 #            it is refused, and the job stays with the other
 #   fence    the same, when the other has the same name (a restarted worker)
+# and says whether the library has a way of waiting (waits).
+#
+# work is a worker, until it is killed.  It waits for jobs in the library's own
+# way, with the library's own defaults, and prints a line for each job: its
+# payload, and the time at which it has it.  put puts the lines that it reads as
+# jobs, and prints the time after each commit.  Both are microseconds of the
+# monotonic clock, which all processes of a machine share.
 #
 # All use WAL, synchronous NORMAL and a busy timeout of 5 s.  What a library
 # sets besides, its page cache say, is left as it is.
 
+import asyncio
 import json
 import os
 import shutil
@@ -54,6 +64,7 @@ class Queue:
     count() returns the rows that are ready, held and done."""
 
     attempts = False
+    waits = True           # there is work(); put() is its other side
     keeps = False          # completed jobs stay in the table
     ttl = 300              # seconds; probe asks for a short one
     wait = 0.2             # seconds after which the short one is over
@@ -74,6 +85,8 @@ class Queue:
 
 class Claimq(Queue):
     attempts = True
+    kind = "session"
+    PUT = "SELECT claimq_enqueue('q', ?)"
     note = ("claims one batch of a session under a lease; complete checks "
             "claim and token and deletes the row")
     fill_how = "INSERT INTO claimq_batch"
@@ -105,11 +118,26 @@ class Claimq(Queue):
     def complete(self, key):
         self.conn.execute("SELECT claimq_complete(?, ?)", key).fetchall()
 
+    def put(self, data):
+        self.conn.execute(self.PUT, [data]).fetchall()
+
+    def work(self, got):
+        while True:
+            claimed = self.claim("w")
+            if claimed:
+                got(claimed[1])
+                self.complete(claimed[0])
+            else:
+                self.conn.execute("SELECT claimq_wait(60000, ?, 'q')",
+                                  [self.kind]).fetchall()
+
     def close(self):
         self.conn.close()
 
 
 class ClaimqLane(Claimq):
+    kind = "lane"
+    PUT = "SELECT claimq_submit('q', ?)"
     keeps = True
     note = ("claims one job of a lane under a lease; complete checks claim "
             "and token, keeps the job, its attempt and one event")
@@ -132,6 +160,7 @@ class ClaimqLane(Claimq):
 
 class Litequeue(Queue):
     keeps = True
+    waits = False
     note = ("pop marks the row locked, done marks it done by id, whoever "
             "asks; locked rows are listed and retried by hand")
     fill_how = "its put() in one transaction"
@@ -175,7 +204,7 @@ class Huey(Queue):
     def __init__(self, path, so):
         import huey
         from huey.storage import SqliteStorage
-        self.lib = huey
+        self.lib, self.path, self.job = huey, path, None
         self.store = SqliteStorage("q", filename=path)
         self.conn = self.store.conn
         settings(self.conn)
@@ -196,6 +225,20 @@ class Huey(Queue):
 
     def complete(self, key):
         pass
+
+    def task(self, path, got):
+        """The same task in both processes; work() runs it."""
+        queue = self.lib.SqliteHuey("q", filename=path)
+        settings(queue.storage.conn)
+        return queue, queue.task(name="job")(got)
+
+    def put(self, data):
+        if not self.job:
+            self.job = self.task(self.path, lambda data: None)[1]
+        self.job(data)
+
+    def work(self, got):
+        self.task(self.path, got)[0].create_consumer().run()
 
     def close(self):
         self.store.close()
@@ -241,6 +284,16 @@ class Honker(Queue):
 
     def complete(self, key):
         key.ack()
+
+    def put(self, data):
+        self.queue.enqueue(data)
+
+    def work(self, got):
+        async def loop():
+            async for job in self.queue.claim("w"):
+                got(job.payload)
+                job.ack()
+        asyncio.run(loop())
 
     def close(self):
         self.base.close()
@@ -338,8 +391,8 @@ def probe(make, path, so):
         again = [queue.claim("b"), queue.claim("a")]
     answer = {"version": queue.version(), "sqlite": queue.sqlite(),
               "lease": lease, "refuses": False, "fence": False,
-              "attempts": queue.attempts, "fill": queue.fill_how,
-              "note": queue.note}
+              "attempts": queue.attempts, "waits": queue.waits,
+              "fill": queue.fill_how, "note": queue.note}
     if None not in again:
         (b, b_data), (a, a_data) = again
         answer["refuses"] = displaced(queue, old[b_data], b)
@@ -348,10 +401,28 @@ def probe(make, path, so):
     return answer
 
 
+# The two sides of waiting.
+
+def say(*words):
+    print(*words, time.monotonic_ns() // 1000, flush=True)
+
+
+def put(queue):
+    for line in sys.stdin:
+        queue.put(line.strip())
+        say()
+
+
 def main(name, verb, where, so, *numbers):
-    os.makedirs(where)
+    path = os.path.join(where, "queue.db")
+    os.makedirs(where, exist_ok=verb in ("work", "put"))
+    if verb == "work":
+        QUEUES[name](path, so).work(say)
+    if verb == "put":
+        put(QUEUES[name](path, so))
+    if verb in ("work", "put"):
+        return
     try:
-        path = os.path.join(where, "queue.db")
         if verb == "probe":
             answer = probe(QUEUES[name], path, so)
         else:

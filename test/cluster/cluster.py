@@ -5,7 +5,9 @@ it.
 
 Each story starts nodes of its own.  A line is printed for each thing that was
 checked, and at the end "N passed, M failed".  Nothing here is judged by how
-long it takes: whoever waits, waits up to three minutes.
+long it takes: whoever waits, waits as long as things go on, and then five
+minutes more.  With CI=true a story that would begin after half an hour is
+SKIPPED.
 """
 import json, os, re, shutil, signal, subprocess, sys, time, traceback
 
@@ -18,6 +20,7 @@ from speed import percentile, table
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "..", "..", "ext", "python", "http_worker.py")
 QUICK = os.environ.get("CI") == "true"
+MOST = 1800 if QUICK else 36000       # seconds until the last story may begin
 
 
 class Test:
@@ -78,7 +81,8 @@ def equal(t, what, nodes):
 
 
 def left(nodes):
-    """How much there is still to do, by any node that can be asked."""
+    """How much there is still to do, by any node that can be asked.  Contests
+    have no end: six winners are enough."""
     for node in nodes.reachable():
         try:
             return sum(row[0] for row in node.ask(
@@ -88,8 +92,10 @@ def left(nodes):
                  " SELECT ifnull(sum(last_seq-processed_seq), 0)"
                  " FROM claimq_partition UNION ALL"
                  " SELECT count(*) FROM claimq_letter WHERE status IN"
-                 " ('pending', 'reprocessing')"])[0])
-        except OSError:
+                 " ('pending', 'reprocessing') UNION ALL"
+                 " SELECT max(0, 6-count(*)) FROM ledger"
+                 " WHERE role='contest'"])[0])
+        except (OSError, CallError):
             pass
     return -1
 
@@ -120,7 +126,7 @@ class Progress:
         def reached():
             self.check_alive()
             return self.done() >= share * self.total
-        until(f"{share:.0%} done", reached)
+        until(f"{share:.0%} done", reached, measure=self.done)
 
 
 def finish(t, nodes, load, killed):
@@ -159,6 +165,22 @@ def versions(t):
     except RuntimeError as error:
         t.ok("a node without claimq is refused",
              "no such function" in str(error))
+    # The same extension, but for the number that it answers.
+    version = same_version(list(nodes)).encode()
+    other = os.path.join(t.folder, "newer", "claimq.so")
+    os.makedirs(os.path.dirname(other))
+    with open(t.extension, "rb") as file, open(other, "wb") as copy:
+        copy.write(file.read().replace(
+            version + b"\0", version[:-1] + b"x\0"))
+    newer = Nodes(Loopback(), t.program, other, os.path.join(t.folder, "newer"))
+    t.clusters.append(newer)
+    newer.start([[]])
+    try:
+        same_version([*nodes, *newer])
+        t.ok("a node with another claimq is refused", False)
+    except RuntimeError as error:
+        t.ok("a node with another claimq is refused",
+             version.decode()[:-1] + "x" in str(error) or [error])
 
 
 def clock(t):
@@ -315,8 +337,10 @@ def load(t):
     t.say(f"{sum(work.counts.values())} jobs, batches and messages in"
           f" {spent:.0f} s")
     first, second, *_ = nodes
-    t.ok("node 1 has optimized", "optimized" in first.log())
-    t.ok("node 2 has vacuumed", "vacuumed" in second.log())
+    until("node 1 to optimize", lambda: "optimized" in first.log())
+    t.ok("node 1 has optimized")
+    until("node 2 to vacuum", lambda: "vacuumed" in second.log())
+    t.ok("node 2 has vacuumed")
     equal(t, "at the end", nodes)
     backup(t, nodes)
     for node in nodes:
@@ -392,9 +416,12 @@ def worker(t):
         file.seek(0)
         lines += file.read().split("\n")[:-1]
         file.close()
+    # A job whose lease ended while there was no leader is done again.
+    most = {f"done: {payload}": 1 + reclaims for payload, reclaims in
+            cluster.call(["SELECT payload, reclaim_count FROM claimq_job"])[0]}
     t.ok(f"two workers have done {count} jobs, each once",
-         {*lines} ^ {"done: later", *(f"done: job {n}" for n in range(count))}
-         or len(lines) == count + 1)
+         {*lines} ^ {*most} or
+         [line for line in most if lines.count(line) > most[line]])
     t.ok("SIGTERM ends them", codes == [0, 0])
     equal(t, "at the end", nodes)
 
@@ -404,7 +431,17 @@ def partition(t):
     if not os.environ.get("CLUSTER_NAMESPACE"):
         t.skip("partition", "no network namespace can be made here")
         return
-    place = Namespaces()
+    place = None
+    try:
+        place = Namespaces()
+        for number in 1, 2, 3:
+            place.add(number)
+    except (OSError, subprocess.CalledProcessError) as error:
+        t.skip("partition", "no network can be made here: "
+               + (getattr(error, "stderr", None) or str(error)).strip())
+        if place:
+            place.close()
+        return
     nodes = t.nodes("partition", place)
     try:
         cut_off(t, nodes)
@@ -509,9 +546,14 @@ def main(program, extension, folder, *names):
     os.makedirs(folder)
     t = Test(program, os.path.abspath(extension), folder)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    begun = time.monotonic()
     for story in STORIES:
-        if not names or story.__name__ in names:
-            t.run(story)
+        if names and story.__name__ not in names:
+            continue
+        if time.monotonic() - begun > MOST:
+            t.skip(story.__name__, "there is no time left for it")
+            continue
+        t.run(story)
     print(f"{t.passed} passed, {t.failed} failed, {t.skipped} skipped")
     return 1 if t.failed or not t.passed else 0
 

@@ -219,6 +219,9 @@ class Role:
                               + "&transaction" * self.transaction)
         failed = [a for a in answers if isinstance(a, CallError)]
         for error in failed:
+            # What claimq_requeue() says when another has taken the letter.
+            if error.code == "conflict" and " letter " in str(error):
+                error.code = "claim_lost"
             if error.code != "claim_lost":
                 raise error
         if failed and self.transaction:
@@ -507,15 +510,10 @@ class Load:
 
     def finish(self, left, until):
         """Wait until nothing is left, then stop the workers."""
-        for p in self.producers:
-            p.join(PATIENCE)
-            if p.exitcode != 0:
-                raise RuntimeError(f"a producer has ended ({p.exitcode})")
-
         def drained():
             self.check_alive()
-            return left() == 0
-        until("all work done", drained)
+            return not any(p.is_alive() for p in self.producers) and left() == 0
+        until("all work done", drained, measure=left)
         open(os.path.join(self.folder, "stop"), "w").close()
         for p in self.workers:
             p.join(PATIENCE)

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
 from http_worker import CallError, Cluster, REPLICATED, now_ms
 
-PATIENCE = 180  # seconds; nothing is expected to take that long
+PATIENCE = 300  # seconds; nothing is expected to take that long
 
 # Whatever proxy the environment names, it is not for these addresses.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -35,10 +35,13 @@ def die_with_parent():
         pass
 
 
-def until(what, condition, patience=PATIENCE):
-    """Wait until condition() is true, and return what it returned."""
-    end = time.time() + patience
+def until(what, condition, patience=PATIENCE, measure=None):
+    """Wait until condition() is true, and return what it returned.  While
+    measure() changes, things go on, and nobody loses patience."""
+    end, last = time.time() + patience, None
     while True:
+        if measure and (seen := measure()) != last:
+            end, last = time.time() + patience, seen
         try:
             answer = condition()
         except (OSError, ValueError, KeyError) as error:
@@ -295,12 +298,12 @@ def same_version(nodes):
     seen = {}
     for node in nodes:
         try:
-            seen[node.number] = node.ask(["SELECT claimq_version()"])[0][0][0]
+            seen[node.http] = node.ask(["SELECT claimq_version()"])[0][0][0]
         except CallError as error:
-            seen[node.number] = str(error)
+            seen[node.http] = str(error)
     if len(set(seen.values())) != 1 or "no such function" in str(seen):
         raise RuntimeError(f"the nodes have not the same claimq: {seen}")
-    return seen[nodes[0].number]
+    return seen[nodes[0].http]
 
 
 #--------------------------------------------------------------------------

@@ -33,8 +33,18 @@ command -v go >/dev/null || {
   exit 0
 }
 
+# Go keeps what it has compiled below HOME; what it needs is in go.mod, to the
+# version, and no newer Go is to be fetched for it.
+[ -n "$HOME" ] || export GOCACHE="$build/go" GOPATH="$build/gopath"
+export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=1
+
+# SECONDS COMMAND ...: the command, as long as it may take.
+limit() {
+  if command -v timeout >/dev/null; then timeout "$@"; else shift; "$@"; fi
+}
+
 # FOLDER PACKAGE PROGRAM: build a program, unless it is there.  Fails with 2 if
-# Go cannot have the source: $why says why.
+# Go cannot have the source, or takes too long: $why says why.
 build() {
   program=$build/$3
   if [ -x "$program" ] && [ -z "$(find "$1/go.mod" "$1/go.sum" \
@@ -42,11 +52,20 @@ build() {
     return 0
   fi
   cd "$1" || return 1
-  why=$(GOWORK=off GOFLAGS=-mod=readonly go list -deps "$2" 2>&1 >/dev/null) ||
-    { why=$(echo "$why" | tail -n 1); return 2; }
+  why=$(GOFLAGS=-mod=readonly limit 300 go list -deps "$2" 2>&1 >/dev/null) || {
+    [ $? = 124 ] && why="$why
+its source was not there after 5 minutes"
+    why=$(echo "$why" | tail -n 1)
+    return 2
+  }
   echo "building $3 (once, some minutes)"
-  GOWORK=off GOFLAGS='-mod=readonly -buildvcs=false' CGO_ENABLED=1 \
-    go build -o "$program.tmp" "$2" && mv -f "$program.tmp" "$program"
+  GOFLAGS='-mod=readonly -buildvcs=false' \
+    limit 1500 go build -o "$program.tmp" "$2"
+  case $? in
+    0) mv -f "$program.tmp" "$program";;
+    124) why="it was not built after 25 minutes"; return 2;;
+    *) return 1;;
+  esac
 }
 
 (build "$here" github.com/rqlite/rqlite/v8/cmd/rqlited rqlited

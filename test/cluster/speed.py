@@ -27,9 +27,12 @@ class Hand:
         self.name, self.size = name, size
 
     def fill(self, n):
-        return [[SETUP], [
+        return [[SETUP], ["DELETE FROM hand"], [
             "INSERT INTO hand(payload) WITH RECURSIVE c(i) AS (SELECT 1 UNION"
             " ALL SELECT i+1 FROM c WHERE i<?) SELECT 'job ' || i FROM c", n]]
+
+    def count(self):
+        return ["SELECT count(*) FROM hand"]
 
     def claim(self):
         now = now_ms()
@@ -54,6 +57,10 @@ class Claimq:
                  " available_at_ms) WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL"
                  " SELECT i+1 FROM c WHERE i<?) SELECT 'speed', 'job ' || i,"
                  " ?, ? FROM c", n, now_ms(), now_ms()]]
+
+    def count(self):
+        return ["SELECT count(*) FROM claimq_job WHERE lane_id='speed' AND"
+                " terminal_at_ms IS NULL"]
 
     def claim(self):
         return ["SELECT claim_id, lease_token, payload"
@@ -108,9 +115,24 @@ def client(pipe, nodes, number, kind, size, together):
 
 
 def measure(nodes, way, clients, jobs):
-    """Jobs a second, and the times of all requests."""
+    """Jobs a second, and the times of all requests.  Nobody can tell whether
+    hand-written SQL whose answer was lost has been carried out, and it is sent
+    again: then jobs are missing for a minute, and it is measured anew."""
+    for _ in range(10):
+        cluster, kind = Cluster(nodes, patience=PATIENCE), way[1]("", 0)
+        answered(cluster.call(*kind.fill(jobs)))
+        there = answered(cluster.call(kind.count()))[0][0][0]
+        done, speed, times = one_round(nodes, way, clients)
+        if done == there:
+            return speed, times
+        if way[1] is Claimq:
+            break
+    raise RuntimeError(f"{way[0]}: {done} of {there} jobs")
+
+
+def one_round(nodes, way, clients):
+    """Have all jobs done; their number, jobs a second, times of requests."""
     _, kind, size, together = way
-    answered(Cluster(nodes, patience=PATIENCE).call(*kind("", 0).fill(jobs)))
     context, crew = multiprocessing.get_context("fork"), []
     for number in range(clients):
         ours, theirs = context.Pipe()
@@ -129,10 +151,9 @@ def measure(nodes, way, clients, jobs):
         for _, process in crew:
             process.join(1)
             process.kill()
-    if sum(s[0] for s in seen) != jobs:
-        raise RuntimeError(f"{way[0]}: {[s[0] for s in seen]} of {jobs} jobs")
+    jobs = sum(s[0] for s in seen)
     spent = max(s[2] for s in seen) - min(s[1] for s in seen)
-    return jobs / spent, sorted(t for s in seen for t in s[3])
+    return jobs, jobs / spent, sorted(t for s in seen for t in s[3])
 
 
 def percentile(times, share):

@@ -62,6 +62,7 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_next_batch", "XM" },
   { "claimq_reject_reason", "XM" }, { "claimq_origin", "RPRP" },
   { "claimq_note", "XP" }, { "claimq_cron_next", "FIM" },
+  { "claimq_cancel_flow", "OZ" },
   { "claimq_init", "" }, { "claimq_version", "" },
 };
 #define FZ_NHINT ((int)(sizeof(fzHint)/sizeof(fzHint[0])))
@@ -75,6 +76,7 @@ static const struct { const char *zName; char cHint; } fzOption[] = {
   { "backoff_ms", 'I' }, { "backoff_factor", 'M' }, { "backoff_max_ms", 'I' },
   { "max_reclaims", 'M' }, { "reclaim", 'E' }, { "partition_key", 'M' },
   { "flow_id", 'O' }, { "namespace", 'O' }, { "instance_tag", 'O' },
+  { "after", 'X' }, { "on_failure", 'E' }, { "unique_for_ms", 'I' },
   { "result", 'P' }, { "incarnation_id", 'O' }, { "lane_id", 'L' },
   { "capability_hash", 'O' }, { "worker_capabilities", 'G' },
   { "route_snapshot_json", 'X' }, { "admission_summary", 'R' },

@@ -72,6 +72,14 @@ static const char *const fzLanes[] = {
   " FROM claimq_lane('l', 'w', 10, 1, '', '[]', 3, 500004)",
   "SELECT claimq_cancel(12, 'now_ms', 500005)",
   "SELECT * FROM claimq_lane('l', 'w', 9000000, 1, 'i', '[]', 4, 900000)",
+  /* 15 waits for a ready one and one that is held, 16 for that, 17 for all. */
+  "SELECT claimq_submit('l', 15, 'partition_key', 5, 'after', '[1,13]',"
+  " 'flow_id', 'f', 'now_ms', 900001)",
+  "SELECT claimq_submit('l', 16, 'partition_key', 5, 'after', '[15]',"
+  " 'now_ms', 900002)",
+  "SELECT claimq_submit('l', 17, 'partition_key', 5, 'after', '[15,16,9,10]',"
+  " 'on_failure', 'run', 'source_key', 'u', 'unique_for_ms', 9000000,"
+  " 'now_ms', 900003)",
   0
 };
 

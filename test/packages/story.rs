@@ -92,10 +92,10 @@ fn main() -> Result<()> {
         return calls(&args[1]);
     }
     let db = claimq::open(&args[1])?;
-    let begun = claimq::Worker::new(&args[1], &args[2])
-        .lease(Duration::from_millis(args[3].parse().unwrap()))
-        .batch(args[4].parse().unwrap())
-        .run(|job| handle(&db, job))?;
+    let mut worker = claimq::Worker::new(&args[1], &args[2]);
+    worker.lease = Duration::from_millis(args[3].parse().unwrap());
+    worker.batch = args[4].parse().unwrap();
+    let begun = worker.run(|job| handle(&db, job))?;
     println!("begun {begun}");
     Ok(())
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,61 +13,7 @@ import (
 	"time"
 )
 
-// ErrLost is the cause of the end of a handler's context when somebody else has
-// taken the job over.
-var ErrLost = errors.New("the job was taken over")
-
 const waitMs = 5000
-
-// Job is what a handler gets.  Row has all columns of the claim.
-type Job struct {
-	ID                  int64
-	Payload             any
-	Attempt             int64 // 0 is the first
-	ClaimID, LeaseToken string
-	Row                 map[string]any
-	Stopping            <-chan struct{} // closed when the worker is to end
-
-	ctx  context.Context
-	lost context.CancelCauseFunc
-}
-
-// Text is the payload as text.
-func (j *Job) Text() string {
-	if blob, ok := j.Payload.([]byte); ok {
-		return string(blob)
-	}
-	return fmt.Sprint(j.Payload)
-}
-
-// Complete completes the job on a connection or in a transaction of the
-// handler's own, with the handler's writes: both happen, or neither.
-func (j *Job) Complete(ctx context.Context, tx interface {
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-}) error {
-	_, err := tx.ExecContext(ctx, "SELECT claimq_complete(?, ?)", j.ClaimID,
-		j.LeaseToken)
-	return err
-}
-
-type retry struct {
-	reason string
-	delay  any
-}
-
-func (r retry) Error() string { return r.reason }
-
-type reject struct{ reason string }
-
-func (r reject) Error() string { return r.reason }
-
-// Retry, returned by a handler, has the job tried again after the delay.
-func Retry(reason string, delay time.Duration) error {
-	return retry{reason, delay.Milliseconds()}
-}
-
-// Reject, returned by a handler, makes the job a dead letter.
-func Reject(reason string) error { return reject{reason} }
 
 // Worker is the loop of a worker, whole.  Path, Lane and Handler are needed.
 //
@@ -96,10 +41,8 @@ type Worker struct {
 	Partition    int
 
 	capabilities string
-	begun        int
-	mutex        sync.Mutex // for these two:
-	waiting      []*Job     // held, and not begun
-	current      *Job
+	mutex        sync.Mutex // for held, and for begun of each
+	held         []*Job
 }
 
 func (w *Worker) defaults() error {
@@ -125,6 +68,9 @@ func (w *Worker) defaults() error {
 func (w *Worker) Run(ctx context.Context) (int, error) {
 	ctx, unlisten := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer unlisten()
+	if err := w.defaults(); err != nil {
+		return 0, err
+	}
 	db, err := Open(w.Path)
 	if err != nil {
 		return 0, err
@@ -137,46 +83,70 @@ func (w *Worker) Run(ctx context.Context) (int, error) {
 		}
 		defer conns[i].Close()
 	}
-	if err = w.defaults(); err != nil {
-		return 0, err
-	}
-	end := make(chan struct{})
-	var renewer sync.WaitGroup
-	renewer.Add(1)
+	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer renewer.Done()
 		w.renew(ctx, conns[1], end)
+		close(ended)
 	}()
-	for err == nil && ctx.Err() == nil {
-		err = w.step(ctx, conns[0])
-	}
+	begun, err := w.work(ctx, conns[0])
 	close(end)
-	renewer.Wait()
-	if w.current != nil { // it could not be settled
-		w.take([]*Job{w.current})
+	<-ended
+	for _, job := range w.held { // what could not be settled, after an error
+		job.verb(conns[1], "release(?, ?)")
 	}
-	w.giveBack(conns[1])
-	return w.begun, err
+	w.held = nil
+	return begun, err
 }
 
-// step works on the next job that is held, or takes some, or waits for one.
-func (w *Worker) step(ctx context.Context, conn *sql.Conn) error {
-	if job := w.begin(ctx); job != nil {
-		result, err := w.Handler(job.ctx, job)
-		return w.settle(ctx, conn, job, result, err)
+func (w *Worker) work(ctx context.Context, conn *sql.Conn) (int, error) {
+	for begun := 0; ; {
+		job := w.begin(ctx)
+		if job != nil {
+			begun++
+			result, failed := w.Handler(job.ctx, job)
+			if err := w.settle(ctx, conn, job, result, failed); err != nil {
+				return begun, err
+			}
+			continue
+		}
+		if ctx.Err() != nil {
+			return begun, nil
+		}
+		jobs, err := w.claim(ctx, conn)
+		w.swap(nil, jobs)
+		if err == nil && len(jobs) == 0 {
+			_, err = conn.ExecContext(ctx, `SELECT claimq_wait(?, 'lane', ?,
+				'capabilities', ?, 'partition', ?)`, waitMs, w.Lane,
+				w.capabilities, w.Partition)
+		}
+		if err != nil && ctx.Err() == nil { // else the wait was broken off
+			return begun, err
+		}
 	}
-	jobs, err := w.claim(ctx, conn)
-	w.take(jobs)
-	if err != nil || len(jobs) > 0 {
-		return err
+}
+
+// begin returns the next job that is held, which is begun then, or nil.
+func (w *Worker) begin(ctx context.Context) *Job {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for len(w.held) > 0 && ctx.Err() == nil {
+		if job := w.held[0]; !job.lost() {
+			job.begun = true
+			return job
+		}
+		w.held = w.held[1:]
 	}
-	_, err = conn.ExecContext(ctx, `SELECT claimq_wait(?, 'lane', ?,
-		'capabilities', ?, 'partition', ?)`, waitMs, w.Lane, w.capabilities,
-		w.Partition)
-	if ctx.Err() != nil {
-		return nil // the wait was broken off
+	return nil
+}
+
+// swap: this one is no longer held, but those are.
+func (w *Worker) swap(done *Job, jobs []*Job) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if done != nil {
+		w.held = w.held[1:] // what is begun is the first
 	}
-	return err
+	w.held = append(w.held, jobs...)
 }
 
 func (w *Worker) claim(ctx context.Context, conn *sql.Conn) ([]*Job, error) {
@@ -189,24 +159,18 @@ func (w *Worker) claim(ctx context.Context, conn *sql.Conn) ([]*Job, error) {
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
+	values, into := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
 	var jobs []*Job
 	for err == nil && rows.Next() {
-		values, into := make([]any, len(names)), make([]any, len(names))
-		row := make(map[string]any, len(names))
-		for i := range values {
-			into[i] = &values[i]
-		}
 		err = rows.Scan(into...)
+		row := make(map[string]any, len(names))
 		for i, name := range names {
 			row[name] = values[i]
 		}
-		job := &Job{Payload: row["payload"], Row: row, Stopping: ctx.Done()}
-		job.ID, _ = row["job_id"].(int64)
-		job.Attempt, _ = row["attempt_index"].(int64)
-		job.ClaimID, _ = row["claim_id"].(string)
-		job.LeaseToken, _ = row["lease_token"].(string)
-		job.ctx, job.lost = context.WithCancelCause(context.Background())
-		jobs = append(jobs, job)
+		jobs = append(jobs, newJob(row, ctx.Done()))
 	}
 	if err == nil {
 		err = rows.Err()
@@ -214,76 +178,24 @@ func (w *Worker) claim(ctx context.Context, conn *sql.Conn) ([]*Job, error) {
 	return jobs, err
 }
 
-// take: these are held from now on, and nothing is at hand.
-func (w *Worker) take(jobs []*Job) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.current = nil
-	w.waiting = append(w.waiting, jobs...)
-}
-
-// begin returns the next job, which is at hand then, or nil.
-func (w *Worker) begin(ctx context.Context) *Job {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for len(w.waiting) > 0 && ctx.Err() == nil {
-		job := w.waiting[0]
-		w.waiting = w.waiting[1:]
-		if job.ctx.Err() == nil {
-			w.current = job
-			w.begun++
-			return job
-		}
-	}
-	return nil
-}
-
 // settle settles the job, and takes the next one with the same commit.
 func (w *Worker) settle(ctx context.Context, conn *sql.Conn, job *Job,
 	result any, failed error) error {
 	var jobs []*Job
 	w.mutex.Lock()
-	last := len(w.waiting) == 0
+	last := len(w.held) == 1
 	w.mutex.Unlock()
 	err := Transaction(context.Background(), conn, func() error {
-		err := w.call(conn, job, result, failed)
+		err := job.settle(conn, result, failed)
 		if err == nil && last && ctx.Err() == nil {
 			jobs, err = w.claim(ctx, conn)
 		}
 		return err
 	})
 	if err == nil {
-		w.take(jobs)
+		w.swap(job, jobs)
 	}
-	job.lost(nil) // ends the context
-	return err
-}
-
-// call settles a job by what its handler returned.  A lost claim is no error.
-func (w *Worker) call(conn *sql.Conn, job *Job, result any, failed error) error {
-	var later retry
-	var never reject
-	switch {
-	case job.ctx.Err() != nil:
-		return nil
-	case failed == nil:
-		return w.verb(conn, job, "complete(?, ?, 'result', ?)", result)
-	case errors.As(failed, &never):
-		return w.verb(conn, job, "reject(?, ?, ?)", failed.Error())
-	}
-	errors.As(failed, &later)
-	return w.verb(conn, job, "retry(?, ?, ?, 'delay_ms', ?)", failed.Error(),
-		later.delay)
-}
-
-func (w *Worker) verb(conn *sql.Conn, job *Job, verb string,
-	values ...any) error {
-	_, err := conn.ExecContext(context.Background(), "SELECT claimq_"+verb,
-		append([]any{job.ClaimID, job.LeaseToken}, values...)...)
-	if Code(err) == "claim_lost" {
-		job.lost(ErrLost)
-		return nil
-	}
+	job.lose(nil) // ends the context
 	return err
 }
 
@@ -301,27 +213,24 @@ func (w *Worker) renew(ctx context.Context, conn *sql.Conn,
 			return
 		case <-stopping:
 			stopping = nil
-			w.giveBack(conn)
 		case <-beat.C:
 		}
+		var keep, back []*Job
 		w.mutex.Lock()
-		held := append([]*Job{}, w.waiting...)
-		if w.current != nil {
-			held = append(held, w.current)
+		for _, job := range w.held {
+			if job.begun || ctx.Err() == nil {
+				keep = append(keep, job)
+			} else {
+				back = append(back, job)
+			}
 		}
+		w.held = append([]*Job{}, keep...)
 		w.mutex.Unlock()
-		for _, job := range held {
-			w.verb(conn, job, "renew(?, ?, ?)", w.Lease.Milliseconds())
+		for _, job := range back {
+			job.verb(conn, "release(?, ?)")
 		}
-	}
-}
-
-func (w *Worker) giveBack(conn *sql.Conn) {
-	w.mutex.Lock()
-	jobs := w.waiting
-	w.waiting = nil
-	w.mutex.Unlock()
-	for _, job := range jobs {
-		w.verb(conn, job, "release(?, ?)")
+		for _, job := range keep {
+			job.verb(conn, "renew(?, ?, ?)", w.Lease.Milliseconds())
+		}
 	}
 }

@@ -16,6 +16,7 @@ public final class Job {
   public final Map<String, Object> row;
 
   volatile boolean lost;
+  boolean begun; // under the worker's lock
   private final BooleanSupplier stopping;
 
   Job(Map<String, Object> row, BooleanSupplier stopping) {

@@ -1,18 +1,16 @@
 package claimq;
 
-import java.lang.reflect.Proxy;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.stream.Collectors;
 
 /**
  * The loop of a worker, whole.
@@ -72,9 +70,8 @@ public final class Worker {
 
   private volatile boolean stopping;
   private long begun;
-  private final Deque<Job> waiting = new ArrayDeque<>(); // held, not begun
-  private boolean ended;
-  private Job current; // these three under the lock of `waiting`
+  private final List<Job> held = new ArrayList<>();
+  private boolean ended; // these two, and begun of each job, under held's lock
 
   public Worker(String file, String lane, Handler handler) {
     this.file = file;
@@ -113,16 +110,16 @@ public final class Worker {
 
   /** Ends run() soon. */
   public void stop() {
-    synchronized (waiting) {
+    synchronized (held) {
       stopping = true;
-      waiting.notifyAll();
+      held.notifyAll();
     }
   }
 
   /** Works until stop() or a signal; returns how many jobs were begun. */
   public long run() throws Exception {
-    Object[] before = {listen("TERM"), listen("INT")};
-    try (Connection db = Claimq.connect(file);
+    try (Signals signals = new Signals(this::stop, "TERM", "INT");
+        Connection db = Claimq.connect(file);
         Connection second = Claimq.connect(file)) {
       Thread renewer = new Thread(() -> renew(second), "claimq-renew");
       renewer.setDaemon(true);
@@ -132,58 +129,15 @@ public final class Worker {
           step(db);
         }
       } finally {
-        synchronized (waiting) {
+        synchronized (held) {
           stopping = true;
-          if (current != null) { // it could not be settled
-            waiting.add(current);
-            current = null;
-          }
           ended = true;
-          waiting.notifyAll();
+          held.notifyAll();
         }
         renewer.join();
       }
-    } finally {
-      restore("TERM", before[0]);
-      restore("INT", before[1]);
     }
     return begun;
-  }
-
-  /**
-   * Has a signal end the loop; returns what handled it before.  The class that
-   * does it is in every virtual machine but not in the standard: without it, or
-   * where the signal is not ours (java -Xrs), null is returned.
-   */
-  private Object listen(String name) {
-    try {
-      Class<?> type = Class.forName("sun.misc.SignalHandler");
-      return handle(name, Proxy.newProxyInstance(type.getClassLoader(),
-          new Class<?>[] {type}, (proxy, method, values) -> {
-            stop();
-            return null;
-          }));
-    } catch (ReflectiveOperationException missing) {
-      return null;
-    }
-  }
-
-  private static void restore(String name, Object handler) {
-    try {
-      if (handler != null) {
-        handle(name, handler);
-      }
-    } catch (ReflectiveOperationException missing) {
-      throw new IllegalStateException(missing);
-    }
-  }
-
-  private static Object handle(String name, Object handler)
-      throws ReflectiveOperationException {
-    Class<?> signal = Class.forName("sun.misc.Signal");
-    Class<?> type = Class.forName("sun.misc.SignalHandler");
-    return signal.getMethod("handle", signal, type).invoke(null,
-        signal.getConstructor(String.class).newInstance(name), handler);
   }
 
   /** Works on the next job that is held, or takes some, or waits for one. */
@@ -191,7 +145,7 @@ public final class Worker {
     Job job = begin();
     if (job != null) {
       handle(db, job);
-    } else if (!take(claim(db))) {
+    } else if (!swap(null, claim(db))) {
       Claimq.call(db, "SELECT claimq_wait(?, 'lane', ?, 'capabilities', ?,"
           + " 'partition', ?)", WAIT_MS, lane, capabilities, partition);
     }
@@ -223,10 +177,10 @@ public final class Worker {
   private void settle(Connection db, Job job, String verb, Object[] values)
       throws Exception {
     boolean last;
-    synchronized (waiting) {
-      last = waiting.isEmpty();
+    synchronized (held) {
+      last = held.size() <= 1;
     }
-    take(Claimq.transaction(db, () -> {
+    swap(job, Claimq.transaction(db, () -> {
       if (!job.lost) {
         call(db, job, verb, values);
       }
@@ -257,27 +211,25 @@ public final class Worker {
     return jobs;
   }
 
-  /** These are held from now on, and nothing is at hand.  True: there are. */
-  private boolean take(List<Job> jobs) {
-    synchronized (waiting) {
-      current = null;
-      waiting.addAll(jobs);
-      return !waiting.isEmpty();
+  /** This one is no longer held, but those are.  True: some are. */
+  private boolean swap(Job done, List<Job> jobs) {
+    synchronized (held) {
+      held.remove(done);
+      held.addAll(jobs);
+      return !held.isEmpty();
     }
   }
 
-  /** The next job, which is at hand then, or null. */
+  /** The next job that is held, which is begun then, or null. */
   private Job begin() {
-    synchronized (waiting) {
-      while (!stopping && !waiting.isEmpty()) {
-        Job job = waiting.poll();
-        if (!job.lost) {
-          current = job;
-          begun++;
-          return job;
-        }
+    synchronized (held) {
+      held.removeIf(job -> job.lost);
+      if (stopping || held.isEmpty()) {
+        return null;
       }
-      return null;
+      begun++;
+      held.get(0).begun = true;
+      return held.get(0);
     }
   }
 
@@ -299,35 +251,31 @@ public final class Worker {
   }
 
   /**
-   * The thread: renews what is held; gives back what is not begun when the
-   * worker is stopping.  What fails here for another reason than a lost claim
-   * is tried again at the next beat, or the lease ends.
+   * The thread: renews what is held; when the worker is stopping, gives back
+   * what is not begun, and at the end what could not be settled.  What fails
+   * here for another reason than a lost claim is tried again at the next beat,
+   * or the lease ends.
    */
   private void renew(Connection db) {
     boolean end = false;
     while (!end) {
-      List<Job> back = new ArrayList<>();
-      List<Job> held = new ArrayList<>();
-      synchronized (waiting) {
+      Map<Boolean, List<Job>> jobs;
+      synchronized (held) {
         try {
-          if (!ended && !(stopping && !waiting.isEmpty())) {
-            waiting.wait(Math.max(1, leaseMs / 3));
+          if (!ended && !(stopping && held.stream().anyMatch(j -> !j.begun))) {
+            held.wait(Math.max(1, leaseMs / 3));
           }
         } catch (InterruptedException error) {
           return;
         }
         end = ended;
-        if (stopping) {
-          back.addAll(waiting);
-          waiting.clear();
-        }
-        held.addAll(waiting);
-        if (current != null) {
-          held.add(current);
-        }
+        jobs = held.stream().collect(Collectors.partitioningBy(
+            job -> !ended && (job.begun || !stopping)));
+        held.retainAll(jobs.get(true));
       }
-      back.forEach(job -> attempt(db, job, "release(?, ?)"));
-      held.forEach(job -> attempt(db, job, "renew(?, ?, ?)", leaseMs));
+      jobs.get(false).forEach(job -> attempt(db, job, "release(?, ?)"));
+      jobs.get(true).forEach(
+          job -> attempt(db, job, "renew(?, ?, ?)", leaseMs));
     }
   }
 

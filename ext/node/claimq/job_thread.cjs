@@ -75,18 +75,23 @@ async function work(job) {
 
 async function main() {
   const timer = setInterval(renew, leaseMs / 3);
-  while (!stopping()) {
-    current = waiting.shift() ?? null;
-    if (current && !current.lost) {
-      begun++;
-      await work(current);
-    } else if (!current && !waiting.push(...take())) {
-      wait.all(WAIT_MS, lane, capabilities, partition);
+  try {
+    while (!stopping()) {
+      current = waiting.shift() ?? null;
+      if (current && !current.lost) {
+        begun++;
+        await work(current);
+        current = null;
+      } else if (!current && !waiting.push(...take())) {
+        wait.all(WAIT_MS, lane, capabilities, partition);
+      }
     }
+  } finally {
+    clearInterval(timer);
+    if (current && !current.lost) waiting.push(current);  // not settled
+    giveBack();
+    db.close();
   }
-  clearInterval(timer);
-  giveBack();
-  db.close();
   parentPort.postMessage({begun});
 }
 

@@ -22,11 +22,19 @@
 
 mod code;
 #[cfg(feature = "worker")]
+mod db;
+#[cfg(feature = "worker")]
+mod job;
+#[cfg(feature = "worker")]
 mod worker;
 
 pub use code::Code;
 #[cfg(feature = "worker")]
-pub use worker::{open, transaction, Failure, Job, Worker};
+pub use {
+    db::{open, transaction},
+    job::{Failure, Job},
+    worker::Worker,
+};
 
 extern "C" {
     fn sqlite3_claimq_init();
