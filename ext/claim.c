@@ -20,6 +20,12 @@
 */
 #include "claimq_int.h"
 
+/*
+** What the claim would take.  A table that looks at the time looks again if
+** the settings of the database turn out to have changed while it was read. 
+** Raises clock_required; else op has the error of xNext, and pRows is to be
+** thrown away.
+*/
 static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   int mSettings;
@@ -42,6 +48,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
 
 static void cqClaimApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
+  assert( pC->pDef->bWrites && pC->pDef->xStamp );
   if( pTask->eNeed==CQ_NEED_TIDY && !pTask->bAlone && pC->pDef->xTidy ){
     pC->pDef->xTidy(p, pC);
   }
@@ -108,6 +115,7 @@ static CqText cqClaimScope(CqOp *p, const CqClaim *pC){
 static void cqClaimRequest(CqOp *p, const CqClaim *pC){
   CqText scope;
   if( p->pReq==0 || p->rc ) return;
+  assert( pC->pDef->bWrites && pC->pDef->xRows );
   scope = cqClaimScope(p, pC);
   claimqRequestFor(p, pC->pDef->zName, scope, pC->owner);
   sqlite3_free((char*)scope.z);
@@ -302,6 +310,8 @@ CQ_PRIV void claimqClaimNeed(CqClaim *pC, int bTidy){
 ** For xStamp: run the stamping statement, which must change nRow rows.
 */
 CQ_PRIV void claimqClaimStamp(CqOp *p, CqClaim *pC, CqStmt *pStmt, i64 nRow){
-  i64 n = claimqExec(p, pStmt);
+  i64 n;
+  assert( nRow>0 );
+  n = claimqExec(p, pStmt);
   if( p->rc==SQLITE_OK && n!=nRow ) claimqStale(p, &pC->task);
 }

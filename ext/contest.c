@@ -235,6 +235,10 @@ static void cqContestWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   claimqWhyAdd(p, pWhy, eWhy, pC->aArg[CQ_CONTEST_LABEL].pVal, 0, iUntil);
 }
 
+/*
+** Who holds the subject?  A live claim is shown (yield), else a new one is
+** made, unless the ttl is 0: then nothing is claimed, and the row says so.
+*/
 static void cqContestNext(CqOp *p, CqClaim *pC){
   CqContest *pOwn = (CqContest*)&pC->own;
   CqStmt s = cqContestHolder(p, pC);
@@ -302,6 +306,9 @@ struct CqFence {
   int bOk;                        /* OUT: the result */
 };
 
+/*
+** Is the token as high as any before?  Only a higher one must be written.
+*/
 static void cqFenceLoad(CqOp *p, CqTask *pTask){
   CqFence *pF = (CqFence*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_FENCE_TOKEN);
@@ -331,6 +338,10 @@ static const CqArgDef cqFenceArg[] = {
     .zDoc = "the fencing token of a contest's winner" },
 };
 
+/*
+** claimq_fence(): see above.  In a WHERE clause it runs for every row, and
+** mostly only reads.
+*/
 static void cqFenceFunc(CqOp *p, CqCall *pCall){
   CqFence f;
   memset(&f, 0, sizeof(f));

@@ -137,6 +137,10 @@ static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   }
 }
 
+/*
+** The rows of a function: itself, its arguments, its options.  No memory: op
+** has the error.
+*/
 static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   CqCell *a = cqHelpRow(p, pRows, pDef->zName, "function", pDef->zDoc);
   int i;
@@ -152,6 +156,9 @@ static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   if( pDef->eLook ) cqHelpLook(p, pRows, pDef);
 }
 
+/*
+** The rows of a claim table: itself and its arguments.
+*/
 static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){
   CqCell *a = cqHelpRow(p, pRows, pDef->zName, "table", pDef->zDoc);
   int i;
@@ -162,6 +169,9 @@ static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){
   }
 }
 
+/*
+** All rows, from the tables that the code itself is driven by.
+*/
 static void cqHelpNext(CqOp *p, CqClaim *pC){
   const CqFuncDef *aFunc;
   const CqTableDef *aTable;

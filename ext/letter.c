@@ -118,6 +118,10 @@ static i64 cqLetterCountLate(CqOp *p, CqStmt *pS){
   return n;
 }
 
+/*
+** Take the oldest letters that can be had, at most as many as asked for, and
+** ask for upkeep if many wait that are due.
+*/
 static void cqLetterNext(CqOp *p, CqClaim *pC){
   CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
   CqStmt scan = claimqStmt(p,
@@ -171,6 +175,10 @@ static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
   claimqStmtDone(p, &s);
 }
 
+/*
+** When the first letter of the statement's list falls due; CQ_I64_MAX if there
+** is none, or op has an error.  Gives the statement back.
+*/
 static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
   i64 iDue = CQ_I64_MAX;
   if( claimqStep(p, pS)
@@ -204,6 +212,9 @@ static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
   return iAt<claimqNow(p) ? claimqNow(p) : iAt;
 }
 
+/*
+** Each letter that is not settled is one row with its reason.
+*/
 static void cqLetterWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqStmt s = claimqStmt(p, CQ_SQL_LETTER_WHY);
   claimqBindText(p, &s, CQ_LETTER_WHY_source, cqLetterSource(pC));
@@ -343,6 +354,10 @@ static const CqDiscipline *cqLetterOrigin(CqText source){
   return pD;
 }
 
+/*
+** May the letter be put back, and to whom does it go?  Raises not_found,
+** conflict, claim_lost, or schema_mismatch if its source is none.
+*/
 static void cqRequeueLoad(CqOp *p, CqTask *pTask){
   CqRequeue *pR = (CqRequeue*)pTask;
   CqStmt s = cqRequeueState(p, pR);
@@ -450,6 +465,9 @@ static void cqRequeueClaim(CqOp *p, CqRequeue *pR, const CqVal *aOpt){
   }
 }
 
+/*
+** claimq_requeue(letter_id [, option, value]...) -> the key of the new work.
+*/
 static void cqRequeueFunc(CqOp *p, CqCall *pCall){
   CqRequeue r;
   memset(&r, 0, sizeof(r));

@@ -40,6 +40,7 @@ CQ_PRIV void claimqOpReset(CqOp *p){
 CQ_PRIV void claimqFail(CqOp *p, const char *zCode, const char *zFmt, ...){
   va_list ap;
   char *zDetail;
+  assert( p->rc || p->zErr==0 );
   if( p->rc ) return;
   va_start(ap, zFmt);
   zDetail = sqlite3_vmprintf(zFmt, ap);
@@ -113,6 +114,7 @@ CQ_PRIV int claimqOpVtab(CqOp *p, sqlite3_vtab *pVtab){
 */
 CQ_PRIV void *claimqMalloc(CqOp *p, i64 nByte){
   void *pNew = 0;
+  assert( nByte>0 );
   if( p->rc==SQLITE_OK ){
     pNew = sqlite3_malloc64((sqlite3_uint64)nByte);
     if( pNew ) memset(pNew, 0, (size_t)nByte);

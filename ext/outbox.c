@@ -136,6 +136,10 @@ static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
   return s;
 }
 
+/*
+** Is the queue there, and as it is to be?  A queue keeps the number of
+** partitions it was registered with: another one raises conflict.
+*/
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
   i64 n = cqQueueSize(p, pR->queue);
@@ -152,6 +156,9 @@ static void cqQueueLoad(CqOp *p, CqTask *pTask){
   }
 }
 
+/*
+** Register the queue, or change the one option of one that is there.
+*/
 static void cqQueueApply(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
   CqStmt s;
@@ -171,6 +178,9 @@ static void cqQueueAnswer(CqOp *p, CqTask *pTask){
   claimqRequestAnswer(p, none, ((CqRegister*)pTask)->nPartition);
 }
 
+/*
+** claimq_queue(queue, partitions [, option, value]...) -> partitions.
+*/
 static void cqQueueFunc(CqOp *p, CqCall *pCall){
   CqRegister r;
   memset(&r, 0, sizeof(r));
@@ -693,6 +703,10 @@ static void cqOutboxTidy(CqOp *p, CqClaim *pC){
   claimqExec(p, &s);
 }
 
+/*
+** Write the lease to the partition, with what is delivered.  The messages are
+** not touched.
+*/
 static void cqOutboxStamp(CqOp *p, CqClaim *pC){
   const CqOutboxClaim *pOwn = (const CqOutboxClaim*)&pC->own;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STAMP);

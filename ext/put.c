@@ -35,6 +35,7 @@ static void cqPutBegin(CqOp *p, CqPut *pPut){
   pPut->task.xApply = cqPutApply;
   pPut->task.xAnswer = cqPutAnswer;
   pPut->task.zWhat = pPut->pD->pPut->zName;
+  assert( pPut->pD->xPutCheck && pPut->pD->xPutWrite );
   if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
 }
 

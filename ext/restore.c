@@ -16,6 +16,9 @@
 
 #define CQ_RESTORE_JUMP ((i64)1<<32)
 
+/*
+** Let every counter jump.  All of them, or none: the task needs many writes.
+*/
 static void cqRestoreApply(CqOp *p, CqTask *pTask){
   static const int aStmt[] = {
     CQ_SQL_RESTORE_KEYS, CQ_SQL_RESTORE_NEW_KEYS, CQ_SQL_RESTORE_FENCE,

@@ -50,6 +50,7 @@ CQ_PRIV void claimqRowsReuse(CqRows *p, int nCol){
   CqChunk *pChunk = p->pChunk;
   CqCell *aCell = p->aCell;
   int nCell = p->nAlloc*p->nCol;
+  assert( nCol>0 && (nCell==0)==(aCell==0) );
   if( pChunk ){
     cqChunksFree(pChunk->pNext);
     pChunk->pNext = 0;
@@ -59,7 +60,7 @@ CQ_PRIV void claimqRowsReuse(CqRows *p, int nCol){
       pChunk = 0;
     }
   }
-  if( nCell>CQ_KEEP_CELL ){
+  if( nCell>CQ_KEEP_CELL || nCell<nCol ){
     sqlite3_free(aCell);
     aCell = 0;
     nCell = 0;
@@ -111,6 +112,7 @@ static char *cqRowsBytes(CqOp *pOp, CqRows *p, int n){
     pChunk->nAlloc = nAlloc;
     p->pChunk = pChunk;
   }
+  assert( n>=0 && pChunk->nUsed+n<=pChunk->nAlloc );
   pChunk->nUsed += n;
   return &pChunk->a[pChunk->nUsed - n];
 }

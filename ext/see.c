@@ -35,6 +35,10 @@ static CqText cqStatsText(CqOp *p, const CqVal *pVal){
   return pVal->bGiven ? claimqValueText(p, pVal->pVal) : none;
 }
 
+/*
+** The rows of claimq_stats: one statement for each discipline, or for one
+** scope of it.
+*/
 static void cqStatsNext(CqOp *p, CqClaim *pC){
   CqText name = cqStatsText(p, &pC->aArg[CQ_ST_DISCIPLINE]);
   CqText scope = cqStatsText(p, &pC->aArg[CQ_ST_SCOPE]);
@@ -147,6 +151,10 @@ static void cqCheckRun(CqOp *p, CqRows *pRows, int eStmt){
   claimqStmtDone(p, &s);
 }
 
+/*
+** The rows of claimq_check.  If tables are missing or of another shape, that
+** is all it says.
+*/
 static void cqCheckNext(CqOp *p, CqClaim *pC){
   const CqDiscipline *pD;
   int i, j;

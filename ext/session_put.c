@@ -25,6 +25,7 @@ struct CqEnqueue {
 */
 static const char *cqEnqueueId(CqMaker *pMaker, i64 iSeq){
   CqEnqueue *pE = (CqEnqueue*)pMaker;
+  assert( iSeq>0 && pE->session.z );
   claimqBatchId(pE->session, pE->key, pE->iNow, &iSeq, pE->zId);
   return pE->zId;
 }
@@ -137,6 +138,9 @@ struct CqSessionCancel {
   const char *zResult;            /* OUT */
 };
 
+/*
+** May the batch be taken out?  Not while a live claim holds it.
+*/
 static void cqCancelLoad(CqOp *p, CqTask *pTask){
   CqSessionCancel *pC = (CqSessionCancel*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);

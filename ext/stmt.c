@@ -39,6 +39,7 @@ CQ_PRIV CqConn *claimqConnNew(sqlite3 *db){
 }
 
 CQ_PRIV void claimqConnRef(CqConn *p){
+  assert( p->nRef>0 );
   p->nRef++;
 }
 
@@ -132,6 +133,7 @@ static int cqStmtBare(int eStmt){
 CQ_PRIV CqStmt claimqStmt(CqOp *p, int eStmt){
   CqConn *pConn = p->pConn;
   CqStmt s;
+  assert( eStmt>=0 && eStmt<CQ_NSTMT );
   memset(&s, 0, sizeof(s));
   s.eStmt = eStmt;
   if( p->rc ) return s;
@@ -301,9 +303,11 @@ CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
 ** because the sqlite3_step() that called claimq holds that lock.
 */
 CQ_PRIV sqlite3_value *claimqColValue(const CqStmt *pS, int iCol){
+  assert( iCol>=0 && iCol<sqlite3_column_count(pS->pStmt) );
   return sqlite3_column_value(pS->pStmt, iCol);
 }
 CQ_PRIV i64 claimqColInt(const CqStmt *pS, int iCol){
+  assert( iCol>=0 && iCol<sqlite3_column_count(pS->pStmt) );
   return sqlite3_column_int64(pS->pStmt, iCol);
 }
 CQ_PRIV int claimqColType(const CqStmt *pS, int iCol){
@@ -359,6 +363,10 @@ struct CqCacheCursor {
   int i;                          /* Statement number */
 };
 
+/*
+** xConnect of claimq_stmt: from now on the cache has an owner.  Returns an
+** SQLite code; the message in *pzErr is SQLite's to free.
+*/
 static int cqCacheConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
   sqlite3_vtab **ppVtab, char **pzErr
@@ -382,6 +390,7 @@ static int cqCacheConnect(
 
 static int cqCacheDisconnect(sqlite3_vtab *pVtab){
   CqCacheVtab *p = (CqCacheVtab*)pVtab;
+  assert( p->pConn->bOwned );
   p->pConn->bOwned = 0;
   cqCacheEmpty(p->pConn);
   claimqConnUnref(p->pConn);
@@ -428,6 +437,9 @@ static int cqCacheEof(sqlite3_vtab_cursor *pCsr){
   return ((CqCacheCursor*)pCsr)->i>=CQ_NSTMT;
 }
 
+/*
+** A statement in use is not in its slot, and shows no figures.
+*/
 static int cqCacheColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){

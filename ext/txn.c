@@ -169,6 +169,7 @@ CQ_PRIV void claimqTxnUnguard(CqOp *p, CqTask *pTask, CqStmt *pS){
 */
 static int cqTxnOpen(CqOp *p, const CqTask *pTask){
   int bAuto = sqlite3_get_autocommit(p->db);
+  assert( !p->bOwnTxn || pTask->bInit );
   cqTxnReady(p, pTask);
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
@@ -410,6 +411,7 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 ** sqlite3_step() start the statement over, with main unlocked.
 */
 static void cqTxnFilter(CqOp *p, CqTask *pTask){
+  assert( p->bFilter && sqlite3_get_autocommit(p->db) );
   if( p->pConn->bLockFirst ){
     p->pConn->bLockFirst = 0;
     cqTxnWhole(p, pTask, 1);
@@ -434,6 +436,7 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
 ** From a function in autocommit, main unread.
 */
 static void cqTxnFunction(CqOp *p, CqTask *pTask){
+  assert( !p->bFilter && sqlite3_get_autocommit(p->db) );
   cqTxnWhole(p, pTask, 0);
   if( cqIsBusy(p) && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
     claimqOpReset(p);
@@ -448,6 +451,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 */
 CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
   int eState;
+  assert( pTask->xApply && pTask->zWhat );
   if( p->rc ) return;
   if( pTask->xLoad==0 && p->pReq==0 ){
     pTask->eNeed = CQ_NEED_ONE;
@@ -477,6 +481,7 @@ CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
 ** have done that.
 */
 CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
+  assert( pTask->xLoad );         /* It has read something */
   if( p->rc ) return;
   if( pTask->bLocked ){
     claimqFail(p, CQ_CONFLICT, "%s could not write the rows that it has read: "

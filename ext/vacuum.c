@@ -129,6 +129,9 @@ static void cqVacuumLoad(CqOp *p, CqTask *pTask){
   if( bAny ) pTask->eNeed = CQ_NEED_MANY;
 }
 
+/*
+** Remove what may go, discipline by discipline, until the limit is reached.
+*/
 static void cqVacuumApply(CqOp *p, CqTask *pTask){
   CqVacuum *pV = (CqVacuum*)pTask;
   const CqDiscipline *pD;

@@ -248,6 +248,11 @@ static void cqVerbAnswer(CqOp *p, CqTask *pTask){
   claimqRequestAnswer(p, claimqStr(pV->zResult), pV->iResult);
 }
 
+/*
+** Judge what the claim holds, and decide what the verb writes.  Raises
+** claim_lost (see claimqVerbHold()), clock_required, and what the discipline's
+** xDecide does.
+*/
 static void cqVerbLoad(CqOp *p, CqTask *pTask){
   CqVerb *pV = (CqVerb*)pTask;
   CqStmt head;
@@ -330,6 +335,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->pD->aFast[pV->eVerb];
   CqStmt s;
+  assert( pV->eVerb>=0 && pV->eVerb<CQ_NVERB );
   if( p->rc || eStmt<0 || pV->bNoFast || p->pReq ) return 0;
   pV->hold.nSize = 1;
   cqVerbUsual(p, pV);
@@ -445,6 +451,10 @@ static const CqArgDef cqCancelOpt[] = {
 };
 #define CQ_CO_FORCE 1
 
+/*
+** Ask the discipline whose work has keys of this type; it says what became of
+** it.  Raises bad_argument for options that the type does not have.
+*/
 static void cqCancelFunc(CqOp *p, CqCall *pCall){
   static const CqArgDef batch = {
     CQ_ARG(TEXT, "batch_id"), .mFlag = CQ_A_REQUIRED

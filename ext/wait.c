@@ -311,6 +311,11 @@ static void cqWaitEventArg(CqOp *p, CqWait *pWait, const CqCall *pCall){
   pWait->xLook = cqWaitEvent;
 }
 
+/*
+** claimq_wait(timeout_ms [, discipline, scope, ...]) -> 1 if there is
+** something, 0 if the time is up.  Raises in_transaction and bad_argument;
+** what the wait holds is freed by cqWaitRun().
+*/
 static void cqWaitFunc(CqOp *p, CqCall *pCall){
   CqText discipline = pCall->aArg[1].t;
   CqWait wait;
@@ -345,6 +350,10 @@ static const CqArgDef cqNextAtArg[] = {
   { CQ_ARG(ANY, "scope"), .zDoc = "as the first argument of the claim table" },
 };
 
+/*
+** claimq_next_at(discipline, scope, ...) -> when a claim could succeed; NULL
+** if nobody knows.
+*/
 static void cqNextAtFunc(CqOp *p, CqCall *pCall){
   CqLook look;
   i64 iNext;

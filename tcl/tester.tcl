@@ -56,6 +56,17 @@
 #                             what SQLite does in another way before it
 #   finish_test               must be the last command of a file
 #
+# QUEUES: the words that most tests need
+#   fill N TABLE COLUMNS VALUES   N rows by one plain INSERT; in VALUES i is
+#                             1..N: fill 9 claimq_job {lane_id, payload} {'a', i}
+#   claim CALL ?COLUMNS?      SELECT COLUMNS (payload) FROM CALL, as one list;
+#                             claim id and token stay in the globals c and t
+#   settle VERB ?ARG ...?     claimq_VERB($c, $t, ARG, ...), the ARGs as SQL
+#   steps ?GLOB ...?          steps of SQLite's virtual machine that the
+#                             statements of claimq took so far: all, or those
+#                             whose names match
+#   plan_of NAME              the query plan of claimq's statement NAME
+#
 # TIME
 #   at_time MS                from now on the clock of SQLite says MS
 #   at_time MS SCRIPT         the same while SCRIPT runs
@@ -344,6 +355,46 @@ proc eqp {sql {handle db}} {
   set out {}
   ::$handle eval "EXPLAIN QUERY PLAN $sql" row {lappend out $row(detail)}
   return $out
+}
+
+#--------------------------------------------------------------------------
+# Queues
+
+proc fill {n table columns values} {
+  db eval "
+    INSERT INTO ${table}($columns)
+    WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<$n)
+    SELECT $values FROM c"
+}
+
+proc claim {call {columns payload}} {
+  set out {}
+  db eval "SELECT claim_id AS c, lease_token AS t, $columns FROM $call" row {
+    set ::c $row(c)
+    set ::t $row(t)
+    foreach name [lrange $row(*) 2 end] {lappend out $row($name)}
+  }
+  return $out
+}
+
+proc settle {verb args} {
+  return [db one "SELECT claimq_${verb}([join [list {$::c} {$::t} {*}$args] ,])"]
+}
+
+proc steps {args} {
+  set n 0
+  if {![llength $args]} {set args *}
+  foreach glob $args {
+    incr n [db one {
+      SELECT ifnull(sum(vm_steps), 0) FROM claimq_stmt WHERE name GLOB $glob
+    }]
+  }
+  return $n
+}
+
+proc plan_of {name} {
+  return [string map {main. {}} \
+    [eqp [db one {SELECT sql FROM claimq_stmt WHERE name=$name}]]]
 }
 
 #--------------------------------------------------------------------------

@@ -450,6 +450,11 @@ static void cqVtabLock(const CqVtab *p){
   claimqOpClear(&op);
 }
 
+/*
+** xBestIndex: collect the constraints and let claim_plan.c decide.  Nothing is
+** claimed.  Returns SQLITE_OK with a plan, SQLITE_CONSTRAINT if SQLite is to
+** try others, or an error: read_only, unsupported, bad_argument, unsafe_plan.
+*/
 static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   CqVtab *p = (CqVtab*)pVtab;
   CqPrep *pPrep = claimqPrepNow(p->pConn);
@@ -476,6 +481,9 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 ** Cursors
 */
 
+/*
+** xOpen.  The cursor belongs to no execution until it is filtered.
+*/
 static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqConn *pConn = ((CqVtab*)pVtab)->pConn;
   CqCursor *p = sqlite3_malloc(sizeof(*p));

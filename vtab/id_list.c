@@ -47,6 +47,9 @@ struct CqIdCursor {
   int i;
 };
 
+/*
+** xConnect: the table has no state.  Returns an SQLite code.
+*/
 static int cqIdConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
   sqlite3_vtab **ppVtab, char **pzErr
@@ -126,6 +129,9 @@ static int cqIdEof(sqlite3_vtab_cursor *pCsr){
   return p->pIds==0 || p->i>=p->pIds->n;
 }
 
+/*
+** The key, or a column of the lease that its row is about to get.
+*/
 static int cqIdColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){

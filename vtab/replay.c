@@ -137,6 +137,7 @@ static CqReplay *cqReplayNew(CqOp *pOp, i64 iPrep){
   CqClaims *pClaims = &pOp->pConn->claims;
   CqReplay *p = &pClaims->first;
   if( p->bLinked && (p = claimqMalloc(pOp, sizeof(*p)))==0 ) return 0;
+  assert( p->nUser==0 && p->pAnswer==0 && p->pRoot==0 );
   p->iPrep = iPrep;
   p->bLinked = 1;
   p->pNext = pClaims->pReplay;
@@ -178,6 +179,7 @@ static void cqReplaySweep(CqClaims *pClaims){
     }
     *pp = p->pNext;
     while( p->pAnswer ) claimqReplayForget(pClaims, p);
+    assert( p->pRoot==0 );
     p->bLinked = 0;
     if( p!=&pClaims->first ) sqlite3_free(p);
   }
@@ -233,6 +235,7 @@ CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
   CqClaims *pClaims = &pConn->claims;
   CqReplay *p = pUser->pReplay;
   cqUserUsed(pClaims, pUser);
+  assert( p==0 || p->nUser>0 );
   if( p && --p->nUser==0 ) p->iLast = pClaims->bOpened ? pClaims->iOpen : 0;
   pClaims->bOpened = 0;
   cqReplaySweep(pClaims);
