@@ -314,6 +314,50 @@ class Tests(Boards):
         self.assertEqual(self.get("/api/schedules")["rows"], [])
         self.get("/api/start")
 
+    def test_limits(self):
+        """The limits of a lane, and how full they are."""
+        self.sql("SELECT claimq_limit('mail', 'max_active', 3, 'rate', 5,"
+                 " 'per_ms', ?, 'group_max_active', 1, 'fair', 1)", HOUR)
+        for n in range(6):
+            self.submit("mail", n, "group_key", "g%d" % (n % 2))
+        self.submit("other", 1)
+        self.assertEqual(len(self.claim("mail", n=10)), 2)
+        self.board()
+        limit, = self.get("/api/scope?d=lane&s=mail")["limits"]
+        self.assertEqual([limit[name] for name in (
+            "max_active", "active", "rate", "per_ms", "started",
+            "group_max_active", "fair")], [3, 2, 5, HOUR, 2, 1, 1])
+        self.assertEqual([group["group_key"]
+                          for group in limit["full_groups"]], ["g0", "g1"])
+        self.assertEqual(self.get("/api/scope?d=lane&s=other")["limits"], [])
+        why = {row["reason"] for row in
+               self.get("/api/why?d=lane&s=mail")["why"]}
+        self.assertEqual(why, {"held", "limit"})
+        self.assertEqual(len(self.get("/api/rows?d=lane&s=mail")["rows"]), 6)
+        self.wait(lambda: (self.get("/api/scope?d=lane&s=mail")["counts"]
+                           or {}).get("limited") == 4)
+
+    def test_blocked(self):
+        """Jobs that wait for others, and for which."""
+        first = self.submit("mail", "a")
+        others = [self.submit("mail", n, "after", "[%d]" % first)
+                  for n in range(3)]
+        last = self.submit("mail", "z", "after", json.dumps(others[:2]))
+        self.submit("other", "z", "after", "[%d]" % first)
+        self.board()
+        self.assertEqual([row["job_id"] for row in self.get(
+            "/api/rows?d=lane&s=mail&kind=blocked")["rows"]], [*others, last])
+        found = self.get("/api/job?id=%d" % last)
+        self.assertEqual(found["job"]["kind"], "blocked")
+        self.assertEqual([row["job_id"] for row in found["after"]["before"]],
+                         others[:2])
+        found = self.get("/api/job?id=%d" % others[0])
+        self.assertEqual([row["state"] for row in found["after"]["before"]],
+                         ["ready"])
+        self.assertEqual([row["job_id"] for row in found["after"]["behind"]],
+                         [last])
+        self.assertTrue(self.get("/api/scope?d=lane&s=mail")["blocked"])
+
     def test_schedules(self):
         at = self.one("SELECT claimq_schedule('nightly', '0 3 * * *', 'reports',"
                       " 'all of them')")

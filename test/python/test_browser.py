@@ -93,6 +93,18 @@ class Tests(Boards):
         self.assertTrue(self.browser.run("return window.same"))
         self.assertIn("worker-a", self.browser.text("main"))
 
+    def test_blocked(self):
+        """Columns that most files do not need are there when they do."""
+        first = self.submit("mail", 1)
+        self.submit("mail", 2, "after", "[%d]" % first)
+        self.enter()
+        self.until("scopes", [["mail lane", "1", "0", "0", "1", "0", "0"]])
+        self.assertIn("Blocked", self.browser.text("thead"))
+        self.claim("mail", n=1)
+        self.until("scopes", [["mail lane", "0", "1", "0", "1", "0", "0"]])
+        self.go("job?id=%d" % (first + 1))
+        self.assertIn("Waits for", self.browser.text("main"))
+
     def test_filter(self):
         """Filter and sort, by keyboard and by mouse."""
         for name, n in (("apple", 1), ("banana", 3), ("cherry", 2)):

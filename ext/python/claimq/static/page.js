@@ -488,6 +488,8 @@ const views = {
       const sort = { key: at.sort || "depth", down: (at.down || "1") === "1" };
       const more = about.counted.approx ? "+" : "";
       const first = Number(at.cursor || 0);
+      const rare = ["blocked", "limited"].filter((name) =>
+        found.totals[name]);
       return [
         title("Overview", counted()),
         counts(found.totals, found.rate, more),
@@ -501,7 +503,8 @@ const views = {
           { "data-table": "scopes" },
           head([["Scope", "scope"], ["Ready", "ready", "num"],
             ["Held", "held", "num"], ["Delayed", "delayed", "num"],
-            ["Expired", "expired", "num"], ["Dead", "dead", "num"],
+            ...rare.map((name) => [name[0].toUpperCase() + name.slice(1), name,
+              "num"]), ["Expired", "expired", "num"], ["Dead", "dead", "num"],
             ["Oldest", "oldest", "num"], ["Per second", "rate", "num opt"],
             ["Depth, 10 min", "depth", "num opt"]], sort),
           h("tbody", null, found.scopes.map((row) =>
@@ -511,8 +514,8 @@ const views = {
               "row"), " ", h("span", { class: "sub" }, row.discipline)),
             number(row.ready, "ready", "", more),
             number(row.held, "held", "", more),
-            number(row.delayed + row.blocked + row.limited, "delayed", "",
-              more),
+            number(row.delayed, "delayed", "", more),
+            rare.map((name) => number(row[name], name)),
             number(row.expired, "expired", "warn"),
             number(row.dead, "dead", "alarm"),
             h("td", { class: "num" + (row.oldest_ready_at_ms === null
