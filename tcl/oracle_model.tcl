@@ -736,7 +736,7 @@ proc model::retry_job {id reason opts now} {
 }
 
 # claimq_change(): what is not given stays.  A job whose claim has expired stays
-# active.
+# active, and one that waits for others stays blocked.
 proc model::change {id opts now} {
   if {![dict exists $::model::job $id]} {return 'missing'}
   set row [row job $id]
@@ -757,7 +757,7 @@ proc model::change {id opts now} {
   if {[dict exists $opts delay_ms] || [dict exists $opts available_at_ms]} {
     set due [due_at $opts $now]
     set_row job $id available_at_ms $due
-    if {[dict get $row state] ne "active"} {
+    if {[dict get $row state] ni {active blocked}} {
       set_row job $id state [expr {$due > $now ? "delayed" : "ready"}]
     }
   }
