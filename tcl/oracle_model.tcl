@@ -16,8 +16,8 @@
 #
 # Values: numbers and texts as they are, NULL for NULL (so no text may be
 # "NULL" or look like a number); payload, result and progress are SQL literals.
-# A result is a list of texts: one for each row, its columns quoted as by quote()
-# and joined by "|".  An error is raised with the errorcode {CQ code}.
+# A result is a list of texts: one for each row, its columns quoted as by
+# quote() and joined by "|".  An error is raised with the errorcode {CQ code}.
 
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
