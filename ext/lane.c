@@ -349,6 +349,18 @@ CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
   return bFound;
 }
 
+/*
+** For claimq_check.
+*/
+static const int cqLaneCheck[] = {
+  CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
+  CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
+  CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
+  CQ_SQL_AFTER_CHECK, CQ_SQL_AFTER_CHECK_JOB,
+  CQ_SQL_LIMIT_CHECK_SLOTS, CQ_SQL_LIMIT_CHECK_JOBS,
+  CQ_SQL_LIMIT_CHECK_GROUPS, CQ_SQL_LIMIT_CHECK_HEADS,
+};
+
 /**************************************************************************
 ** The descriptor
 */
@@ -423,17 +435,10 @@ CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void){
       .eDelete = CQ_SQL_LANE_OLD_EVENTS_DELETE, .aFirst = {-1, -1} },
   };
   static const int aStats[] = {CQ_SQL_LANE_STATS, CQ_SQL_LANE_STATS_OF};
-  static const int aCheck[] = {
-    CQ_SQL_LANE_CHECK, CQ_SQL_LANE_CHECK_PAST, CQ_SQL_LANE_CHECK_SETS,
-    CQ_SQL_LANE_CHECK_EVENTS, CQ_SQL_LANE_CHECK_ONE_EVENT,
-    CQ_SQL_LANE_CHECK_GRANTS, CQ_SQL_SCHEDULE_CHECK,
-    CQ_SQL_AFTER_CHECK, CQ_SQL_AFTER_CHECK_JOB,
-    CQ_SQL_LIMIT_CHECK_SLOTS, CQ_SQL_LIMIT_CHECK_JOBS,
-    CQ_SQL_LIMIT_CHECK_GROUPS, CQ_SQL_LIMIT_CHECK_HEADS,
-  };
   static const CqDiscipline lane = {
     .zName = "lane", .zPrefix = "qjc",
-    .aStats = aStats, .aCheck = aCheck, .nCheck = CQ_ARRAYSIZE(aCheck),
+    .aStats = aStats,
+    .aCheck = cqLaneCheck, .nCheck = CQ_ARRAYSIZE(cqLaneCheck),
     .aTable = aTable, .nTable = CQ_ARRAYSIZE(aTable),
     .aFunc = aFunc, .nFunc = CQ_ARRAYSIZE(aFunc),
     .aOpt = cqLaneOpt, .nOpt = CQ_ARRAYSIZE(cqLaneOpt),

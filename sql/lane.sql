@@ -621,9 +621,11 @@ SELECT 'claimq_grant' AS table_name, grant_id AS row_key, problem
 FROM (SELECT grant_id, CASE
     WHEN grant_id<=0 THEN 'bad grant_id'
     {{CHECK_INT job_id}} {{CHECK_TEXT owner_id}} {{CHECK_TEXT incarnation_id}}
-    {{CHECK_TEXT lane_id}} {{CHECK_INT issued_at_ms}} {{CHECK_INT expires_at_ms}}
-    {{CHECK_TEXT_NULL capability_hash}} {{CHECK_TEXT_NULL worker_capabilities}}
-    {{CHECK_TEXT_NULL route_snapshot_json}} {{CHECK_TEXT_NULL admission_summary}}
+    {{CHECK_TEXT lane_id}} {{CHECK_INT issued_at_ms}}
+    {{CHECK_INT expires_at_ms}} {{CHECK_TEXT_NULL capability_hash}}
+    {{CHECK_TEXT_NULL worker_capabilities}}
+    {{CHECK_TEXT_NULL route_snapshot_json}}
+    {{CHECK_TEXT_NULL admission_summary}}
     WHEN expires_at_ms<issued_at_ms THEN 'it ends before it was issued'
     WHEN NOT claimq_sound(owner_id, incarnation_id, lane_id, capability_hash,
         worker_capabilities, route_snapshot_json, admission_summary)

@@ -62,8 +62,8 @@ CREATE TABLE {{S}}.claimq_request(
   scope    TEXT,
   owner_id TEXT,
   at_ms    INTEGER NOT NULL,
-  answer   ANY                          -- of a claim: a JSON array of claim ids,
-                                        -- each with those it displaced
+  answer   ANY                          -- of a claim: a JSON array of claim
+                                        -- ids, each with those it displaced
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX {{S}}.claimq_request_by_time ON claimq_request(at_ms);
@@ -760,8 +760,8 @@ BEGIN
   INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
--- But its place itself is given by claimq.  (This costs a claim and its complete
--- 350 of 100,000 instructions.)
+-- But its place itself is given by claimq.  (To see to it takes a claim and its
+-- complete 350 of 100,000 instructions.)
 CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
 WHEN new.due>=0 AND new.state<>'active'
   AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))

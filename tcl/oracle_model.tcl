@@ -15,9 +15,9 @@
 # such places are marked "Open:".
 #
 # Values: numbers and texts as they are, NULL for NULL (so no text may be
-# "NULL" or look like a number); payload, result and progress are SQL literals.  A result
-# is a list of texts: one for each row, its columns quoted as by quote() and
-# joined by "|".  An error is raised with the errorcode {CQ code}.
+# "NULL" or look like a number); payload, result and progress are SQL literals.
+# A result is a list of texts: one for each row, its columns quoted as by
+# quote() and joined by "|".  An error is raised with the errorcode {CQ code}.
 
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
@@ -882,7 +882,7 @@ proc model::retry_job {id reason opts now} {
 }
 
 # claimq_change(): what is not given stays.  A job whose claim has expired stays
-# active.
+# active, and one that waits for others stays blocked.
 proc model::change {id opts now} {
   if {![dict exists $::model::job $id]} {return 'missing'}
   set row [row job $id]
@@ -1263,7 +1263,8 @@ proc model::new_letter {source scope ref payload type created now reason
   dict set ::model::letter $id [list letter_id $id source $source \
     scope $scope ref $ref payload $payload payload_type $type \
     created_at_ms $created failed_at_ms $now reason $reason \
-    error_class $class attempts $attempts status pending fencing_token 0 claim_size NULL \
+    error_class $class attempts $attempts status pending fencing_token 0 \
+    claim_size NULL \
     available_at_ms 0 origin $origin {*}[nobody]]
 }
 

@@ -907,7 +907,8 @@ CQT_CMD(cqtLoadCmd){
   return cqtLoaded(interp, rc, zErr);
 }
 
-/* Copy the file to the current directory, once.  What stands there is in use. */
+/* Copy the file to the current directory, once: what stands there is in
+** use. */
 #define CQT_COPY "./cqtest_copy.so"
 static int cqtCopied(Tcl_Interp *interp, Tcl_Obj *pFile){
   Tcl_Obj *pCopy = Tcl_NewStringObj(CQT_COPY, -1);

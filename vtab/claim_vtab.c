@@ -373,8 +373,8 @@ static int cqVtabAccept(
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
     /* An OFFSET is 0, or xFilter refuses it.  It stays SQLite's: to omit it
-    ** would clear the register from which its value is copied (a build of 3.39.0
-    ** with SQLITE_DEBUG then hides the value). */
+    ** would clear the register from which its value is copied (a build of
+    ** 3.39.0 with SQLITE_DEBUG then hides the value). */
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = (p->pDef->bWrites
         || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol)
         && pInfo->aConstraint[pPlan->aiTerm[i]].op
