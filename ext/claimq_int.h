@@ -230,7 +230,7 @@ struct CqRows {
 };
 CQ_PRIV void claimqRowsInit(CqRows*, int nCol);
 CQ_PRIV void claimqRowsClear(CqRows*);                /* Half-built is fine */
-CQ_PRIV void claimqRowsReuse(CqRows*, int nCol);      /* Empty it, keep memory */
+CQ_PRIV void claimqRowsReuse(CqRows*, int nCol);   /* Empty it, keep memory */
 CQ_PRIV CqCell *claimqRowsAdd(CqOp*, CqRows*);        /* nCol NULLs, or 0 */
 CQ_PRIV CqCell *claimqRow(const CqRows*, int iRow);
 CQ_PRIV void claimqCellInt(CqCell*, i64);
@@ -856,7 +856,7 @@ struct CqVacuum {
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
-** Interface to schedule.c: claimq_cron_next().  The rest of it is in lane.h.
+** Interface to lane_schedule.c: claimq_cron_next().  The rest is in lane.h.
 */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
 

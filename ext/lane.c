@@ -22,7 +22,7 @@
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
-**     schedule.c      jobs that are put at certain times
+**     lane_schedule.c jobs that are put at certain times
 **     lane_limit.c    limits of a lane, groups that take turns
 **     core_lane.c     the rules, without SQLite
 **

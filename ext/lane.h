@@ -127,6 +127,8 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
+  u8 bScheduled;                  /* Jobs are to be put before any is taken */
+  u8 bPut;                        /* They are */
   u8 bFree;                       /* Look past the limits of the lane */
   struct CqLaneLimit *pLimit;     /* The limits of the lane, 0: none */
 };
@@ -203,7 +205,7 @@ CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
 
 /**************************************************************************
-** Interface to schedule.c: claimq_schedule() and claimq_unschedule(), and what
+** Interface to lane_schedule.c: claimq_schedule() and claimq_unschedule(), and what
 ** the claims of a lane do for them.
 */
 CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);

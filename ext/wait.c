@@ -372,7 +372,8 @@ CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc){
       .nArg = CQ_ARRAYSIZE(cqWaitArg), .xFunc = cqWaitFunc },
     { .zName = "claimq_next_at", .zDoc = "when a claim could succeed",
       .eKind = CQ_F_READ, .nMin = 2, .bRest = 1, .eLook = 2,
-      .aArg = cqNextAtArg, .nArg = CQ_ARRAYSIZE(cqNextAtArg), .xFunc = cqNextAtFunc },
+      .aArg = cqNextAtArg, .nArg = CQ_ARRAYSIZE(cqNextAtArg),
+      .xFunc = cqNextAtFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

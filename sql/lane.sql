@@ -276,8 +276,8 @@ WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
 due=NULL, terminal_at_ms={{NOW}}, result=:result
 
 -- name: LANE_COMPLETE
--- If others wait for the job they learn of it, by trigger; and so does its group
--- if the lane has limits.
+-- If others wait for the job they learn of it, by trigger; and so does its
+-- group if the lane has limits.
 UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}}, awaited=NULL, slot=NULL
 WHERE {{LANE_HELD}}
 

@@ -1,4 +1,4 @@
--- schedule.sql: schedules, and the statements of ext/schedule.c.
+-- schedule.sql: schedules, and the statements of ext/lane_schedule.c.
 
 -- schema:
 -- A schedule puts a job into a lane at each of its times.  Nobody watches the

@@ -180,7 +180,7 @@ proc variables {files} {
 set LAYERS {
   {sha256.c rust_debug.c core_*.c claim_plan.c}
   {op.c args.c rows.c id_list.c watch.c stmt.c schema.c request.c txn.c lease.c}
-  {origin.c look.c claim.c verb.c put.c vacuum.c schedule.c restore.c wait.c}
+  {origin.c look.c claim.c verb.c put.c vacuum.c restore.c wait.c}
   {}
   {claim_vtab.c func.c help.c see.c}
   {claimq_main.c}

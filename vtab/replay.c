@@ -346,16 +346,6 @@ static CqAnswer *cqAnswerNew(CqOp *pOp, int nCol){
 }
 
 /*
-** Free the answer that is kept.
-*/
-CQ_PRIV void claimqAnswerFree(CqClaims *pClaims){
-  if( pClaims->pSpare==0 ) return;
-  claimqRowsClear(&pClaims->pSpare->rows);
-  sqlite3_free(pClaims->pSpare);
-  pClaims->pSpare = 0;
-}
-
-/*
 ** Begin an answer, before anything is written: remember the arguments.  It is
 ** the latest from now on; 0 if op has an error or gets one here.  Only answers
 ** that claimed something are kept for good, so that a join over many idle

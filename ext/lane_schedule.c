@@ -1,5 +1,5 @@
 /*
-** schedule.c: schedules: jobs that are put into a lane at certain times.
+** lane_schedule.c: schedules: jobs that are put into a lane at certain times.
 **
 **     SELECT claimq_schedule('nightly', '30 2 * * *', 'reports', 'all');
 **     -- 1700101800000, the next time
