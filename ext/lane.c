@@ -266,7 +266,8 @@ static const CqArgDef cqLimitOpt[CQ_LIMIT_N] = {
   { CQ_ARG(INT, "rate"), .iMax = CQ_RATE_MAX,
     .zDoc = "at most so many claims begin in any per_ms" },
   [CQ_LIMIT_PER] =
-  { CQ_ARG(INT, "per_ms"), .iMin = 1, .zDoc = "how long the window of rate is" },
+  { CQ_ARG(INT, "per_ms"), .iMin = 1,
+    .zDoc = "how long the window of rate is" },
   [CQ_LIMIT_GROUP_MAX] =
   { CQ_ARG(INT, "group_max_active"),
     .zDoc = "at most so many live leases of each group at a time" },

@@ -60,7 +60,8 @@ typedef enum CqGrantOpt {
 typedef enum CqChangeOpt {
   CQ_CHANGE_LANE, CQ_CHANGE_PRIORITY, CQ_CHANGE_CAPS, CQ_CHANGE_PAYLOAD,
   CQ_CHANGE_AT, CQ_CHANGE_DELAY, CQ_CHANGE_ATTEMPTS, CQ_CHANGE_RECLAIMS,
-  CQ_CHANGE_PARTITION, CQ_CHANGE_GROUP, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST, CQ_CHANGE_N
+  CQ_CHANGE_PARTITION, CQ_CHANGE_GROUP, CQ_CHANGE_NOW, CQ_CHANGE_REQUEST,
+  CQ_CHANGE_N
 } CqChangeOpt;
 
 /* Options of claimq_cancel_flow(). */
@@ -126,9 +127,9 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
-  u8 bFree;                       /* Look past the limits of the lane */
   u8 bScheduled;                  /* Jobs are to be put before any is taken */
   u8 bPut;                        /* They are */
+  u8 bFree;                       /* Look past the limits of the lane */
   struct CqLaneLimit *pLimit;     /* The limits of the lane, 0: none */
 };
 CQ_PRIV void claimqLaneArgs(CqOp*, CqClaim*);

@@ -665,6 +665,7 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   claimqExec(p, &s);
   if( pE->bWasFair && pE->a[CQ_LIMIT_FAIR]<0 ){
     cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_TURNS);
+    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_KEYLESS);
   }
   if( !pE->bGroups ){
     cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_HEADS);
@@ -673,7 +674,12 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   if( pE->bAny ) cqLimitOf(p, pE, CQ_SQL_LIMIT_PARK);
   cqLimitOf(p, pE, CQ_SQL_LIMIT_PLACE);
   if( pE->bGroups ) cqLimitOf(p, pE, CQ_SQL_LIMIT_LOOK_ALL);
-  if( pE->bSettings ) claimqSettingsSet(p, CQ_SET_LIMITS);
+  if( pE->bSettings ){
+    memset(&s, 0, sizeof(s));
+    claimqTxnGuard(p, &s);
+    claimqSettingsSet(p, CQ_SET_LIMITS);
+    claimqTxnUnguard(p, pTask, &s);
+  }
 }
 
 static void cqLimitAnswer(CqOp *p, CqTask *pTask){

@@ -27,11 +27,11 @@ CREATE TABLE {{S}}.claimq_limit(
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
 -- number of its turn, 0 if the lane is not fair; every other job has NULL.  A
--- claim there moves its jobs to due = expires_at_ms at once, so that what stands at
--- due = -1 is free.  The leases are here once more, so that live ones can be
--- counted.  (Two indexes of claimq_job would do; but SQLite opens all indexes
--- of a table that it inserts into, and lanes without limits would pay 4 % of a
--- claim and its complete, and 7 % of a submit.)
+-- claim there moves its jobs to due = expires_at_ms at once, so that what
+-- stands at due = -1 is free.  The leases are here once more, so that live ones
+-- can be counted.  (Two indexes of claimq_job would do; but SQLite opens all
+-- indexes of a table that it inserts into, and lanes without limits would pay
+-- 4 % of a claim and its complete, and 7 % of a submit.)
 CREATE TABLE {{S}}.claimq_slot(
   job_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
@@ -149,26 +149,34 @@ CREATE VIEW {{S}}.claimq_head_look(head_id) AS SELECT NULL;
 CREATE TRIGGER {{S}}.claimq_head_look_insert INSTEAD OF INSERT
 ON claimq_head_look
 BEGIN
-  UPDATE claimq_head SET (place, due, turn, priority, created_at_ms, job_id)=(
-    SELECT iif(j.job_id IS NULL, max(w.due, g.opens_at_ms), g.opens_at_ms),
-      iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, w.due, NULL),
-      iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
-    FROM claimq_group AS g CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id
-      CROSS JOIN (
-        SELECT min(due) AS due
-        FROM claimq_job INDEXED BY claimq_job_by_due
-        WHERE lane_id=claimq_head.lane_id
-          AND partition_key=claimq_head.partition_key
-          AND cap_id=-claimq_head.head_id AND due>=0) AS w
-      LEFT JOIN (
-        SELECT job_id, priority, created_at_ms
-        FROM claimq_job INDEXED BY claimq_job_by_due
-        WHERE lane_id=claimq_head.lane_id
-          AND partition_key=claimq_head.partition_key
-          AND cap_id=-claimq_head.head_id AND due=-1
-        ORDER BY priority DESC, created_at_ms, job_id LIMIT 1) AS j
-    WHERE g.group_id=claimq_head.group_id)
-  WHERE head_id=new.head_id;
+  INSERT INTO claimq_head(head_id, lane_id, partition_key, cap_id, group_id,
+    place, due, turn, priority, created_at_ms, job_id)
+  SELECT h.head_id, h.lane_id, h.partition_key, h.cap_id, h.group_id,
+    iif(j.job_id IS NULL, max(h.due, g.opens_at_ms), g.opens_at_ms),
+    iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, h.due, NULL),
+    iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
+  FROM (SELECT head_id, lane_id, partition_key, cap_id, group_id, (
+            SELECT min(w.due)
+            FROM claimq_job AS w INDEXED BY claimq_job_by_due
+            WHERE w.lane_id=claimq_head.lane_id
+              AND w.partition_key=claimq_head.partition_key
+              AND w.cap_id=-head_id AND w.due>=0) AS due
+        FROM claimq_head WHERE head_id=new.head_id) AS h
+    CROSS JOIN claimq_group AS g ON g.group_id=h.group_id
+    CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id
+    LEFT JOIN claimq_job AS j ON j.job_id=(
+      SELECT r.job_id FROM claimq_job AS r INDEXED BY claimq_job_by_due
+      WHERE r.lane_id=h.lane_id AND r.partition_key=h.partition_key
+        AND r.cap_id=-h.head_id AND r.due=-1
+      ORDER BY r.priority DESC, r.created_at_ms, r.job_id LIMIT 1)
+  WHERE true
+  ON CONFLICT DO UPDATE SET place=excluded.place, due=excluded.due,
+    turn=excluded.turn, priority=excluded.priority,
+    created_at_ms=excluded.created_at_ms, job_id=excluded.job_id
+  WHERE place IS NOT excluded.place OR due IS NOT excluded.due
+    OR turn<>excluded.turn OR job_id IS NOT excluded.job_id
+    OR priority IS NOT excluded.priority
+    OR created_at_ms IS NOT excluded.created_at_ms;
 END;
 
 CREATE VIEW {{S}}.claimq_group_look(group_id) AS SELECT NULL;
@@ -454,7 +462,8 @@ DELETE FROM {{S}}.claimq_limit WHERE lane_id=:lane
 -- name: LIMIT_FORGET_STARTS
 -- Starts that no limit asks for any more.
 DELETE FROM {{S}}.claimq_start
-WHERE lane_id=:lane AND (group_id=0 AND NOT :lanes OR group_id>0 AND NOT :groups)
+WHERE lane_id=:lane
+  AND (group_id=0 AND NOT :lanes OR group_id>0 AND NOT :groups)
 
 -- name: LIMIT_FORGET_HEADS like LIMIT_UNSET
 DELETE FROM {{S}}.claimq_head
@@ -466,6 +475,9 @@ DELETE FROM {{S}}.claimq_group WHERE lane_id=:lane
 
 -- name: LIMIT_FORGET_TURNS like LIMIT_UNSET
 UPDATE {{S}}.claimq_group SET turn=0 WHERE lane_id=:lane AND turn<>0
+
+-- name: LIMIT_FORGET_KEYLESS like LIMIT_UNSET
+UPDATE {{S}}.claimq_limit SET keyless_turn=0 WHERE lane_id=:lane
 
 -- name: LIMIT_PARK like LIMIT_UNSET
 -- What is held moves to where it waits.  (Jobs that wait for a grant stand in
