@@ -450,8 +450,8 @@ CREATE TABLE {{S}}.claimq_capset(
 --
 -- The constraint at the end says what goes with each state: these columns only
 -- change together.  (A trigger that saw to it would cost each claim and each
--- complete more; so would a CASE, all of which SQLite computes; of AND and OR it
--- jumps over what does not matter.)
+-- complete more; so would a CASE, all of which SQLite computes; of AND and OR
+-- it jumps over what does not matter.)
 CREATE TABLE {{S}}.claimq_job(
   job_id          INTEGER PRIMARY KEY AUTOINCREMENT
                   CONSTRAINT "claimq: bad_argument: job_id must be positive"

@@ -348,7 +348,7 @@ static CqAnswer *cqAnswerNew(CqOp *pOp, int nCol){
 /*
 ** Free the answer that is kept.
 */
-CQ_PRIV void claimqAnswerFree(CqClaims *pClaims){
+static void cqAnswerFree(CqClaims *pClaims){
   if( pClaims->pSpare==0 ) return;
   claimqRowsClear(&pClaims->pSpare->rows);
   sqlite3_free(pClaims->pSpare);
@@ -394,6 +394,6 @@ CQ_PRIV void claimqReplayForget(CqClaims *pClaims, CqReplay *p){
   assert( *pOld->ppSlot==pOld );
   *pOld->ppSlot = 0;
   p->pAnswer = pOld->pNext;
-  claimqAnswerFree(pClaims);
+  cqAnswerFree(pClaims);
   pClaims->pSpare = pOld;
 }
