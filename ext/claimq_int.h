@@ -230,7 +230,7 @@ struct CqRows {
 };
 CQ_PRIV void claimqRowsInit(CqRows*, int nCol);
 CQ_PRIV void claimqRowsClear(CqRows*);                /* Half-built is fine */
-CQ_PRIV void claimqRowsReuse(CqRows*, int nCol);   /* Empty it, keep memory */
+CQ_PRIV void claimqRowsReuse(CqRows*, int nCol);  /* Empty it, keep memory */
 CQ_PRIV CqCell *claimqRowsAdd(CqOp*, CqRows*);        /* nCol NULLs, or 0 */
 CQ_PRIV CqCell *claimqRow(const CqRows*, int iRow);
 CQ_PRIV void claimqCellInt(CqCell*, i64);
@@ -895,7 +895,6 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
 );
 CQ_PRIV void claimqReplayForget(CqClaims*, CqReplay*);
-CQ_PRIV void claimqAnswerFree(CqClaims*);      /* The one that is kept */
 
 /**************************************************************************
 ** Interface to vtab/claim_vtab.c: the one claim module.

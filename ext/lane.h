@@ -205,8 +205,8 @@ CQ_PRIV void claimqReclaimStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqReclaimRows(CqOp*, CqClaim*, CqText claimId);
 
 /**************************************************************************
-** Interface to lane_schedule.c: claimq_schedule() and claimq_unschedule(), and what
-** the claims of a lane do for them.
+** Interface to lane_schedule.c: claimq_schedule() and claimq_unschedule(), and
+** what the claims of a lane do for them.
 */
 CQ_PRIV const CqDiscipline *claimqLaneDiscipline(void);
 CQ_PRIV const char *const *claimqCatchUpWords(void);

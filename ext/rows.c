@@ -210,13 +210,3 @@ CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   }
   return t;
 }
-
-/*
-** Free the answer that vtab/replay.c keeps for the next claim, if there is one.
-*/
-CQ_PRIV void claimqAnswerFree(CqClaims *pClaims){
-  if( pClaims->pSpare==0 ) return;
-  claimqRowsClear(&pClaims->pSpare->rows);
-  sqlite3_free(pClaims->pSpare);
-  pClaims->pSpare = 0;
-}

@@ -74,7 +74,8 @@ CQ_PRIV void claimqConnUnref(void *pArg){
   if( --p->nRef==0 ){
     cqCacheEmpty(p);
     claimqWatchFree(p->pWatch);
-    claimqAnswerFree(&p->claims);
+    if( p->claims.pSpare ) claimqRowsClear(&p->claims.pSpare->rows);
+    sqlite3_free(p->claims.pSpare);
     sqlite3_free(p);
   }
 }

@@ -58,7 +58,7 @@
 #
 # QUEUES: the words that most tests need
 #   fill N TABLE COLUMNS VALUES   N rows by one plain INSERT; in VALUES i is
-#                             1..N: fill 9 claimq_job {lane_id, payload} {'a',i}
+#                             1..N: fill 9 claimq_job {lane_id} {'a'||i}
 #   claim CALL ?COLUMNS?      SELECT COLUMNS (payload) FROM CALL, as one list;
 #                             claim id and token stay in the globals c and t
 #   settle VERB ?ARG ...?     claimq_VERB($c, $t, ARG, ...), the ARGs as SQL
@@ -378,8 +378,8 @@ proc claim {call {columns payload}} {
 }
 
 proc settle {verb args} {
-  set all [join [list {$::c} {$::t} {*}$args] ,]
-  return [db one "SELECT claimq_${verb}($all)"]
+  set list [join [list {$::c} {$::t} {*}$args] ,]
+  return [db one "SELECT claimq_${verb}($list)"]
 }
 
 proc steps {args} {

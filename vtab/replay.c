@@ -346,6 +346,16 @@ static CqAnswer *cqAnswerNew(CqOp *pOp, int nCol){
 }
 
 /*
+** Free the answer that is kept.
+*/
+static void cqAnswerFree(CqClaims *pClaims){
+  if( pClaims->pSpare==0 ) return;
+  claimqRowsClear(&pClaims->pSpare->rows);
+  sqlite3_free(pClaims->pSpare);
+  pClaims->pSpare = 0;
+}
+
+/*
 ** Begin an answer, before anything is written: remember the arguments.  It is
 ** the latest from now on; 0 if op has an error or gets one here.  Only answers
 ** that claimed something are kept for good, so that a join over many idle
@@ -384,6 +394,6 @@ CQ_PRIV void claimqReplayForget(CqClaims *pClaims, CqReplay *p){
   assert( *pOld->ppSlot==pOld );
   *pOld->ppSlot = 0;
   p->pAnswer = pOld->pNext;
-  claimqAnswerFree(pClaims);
+  cqAnswerFree(pClaims);
   pClaims->pSpare = pOld;
 }
