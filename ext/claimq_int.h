@@ -339,6 +339,7 @@ CQ_PRIV int claimqStmtRegister(CqConn*);              /* module claimq_stmt */
 struct CqStmt {
   sqlite3_stmt *pStmt;            /* 0: op had an error when it was taken */
   int eStmt;                      /* CQ_SQL_* */
+  u8 bAgain;                      /* It was reset: parameters may be bound */
 #ifndef NDEBUG
   u32 mBound;                     /* Bit i: parameter i+1 was bound */
 #endif

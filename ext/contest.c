@@ -278,6 +278,7 @@ static void cqContestCheck(CqOp *p, CqVerb *pV){
     claimqFail(p, CQ_BAD_ARGUMENT, "a contest holds no work that could be "
         "rejected: use claimq_release()");
   }
+  pV->bNoFast = pV->iDelay>0;
 }
 
 /*
@@ -373,7 +374,8 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
     .aSettle = CQ_VERBS(CQ_SQL_CONTEST_RENEW, CQ_SQL_CONTEST_RELEASE,
         CQ_SQL_CONTEST_RELEASE, CQ_SQL_CONTEST_RELEASE, -1,
         CQ_SQL_CONTEST_RELEASE),
-    .aFast = CQ_VERBS(-1, -1, -1, -1, -1, -1),
+    .aFast = CQ_VERBS(CQ_SQL_CONTEST_RENEW, CQ_SQL_CONTEST_RELEASE,
+                      CQ_SQL_CONTEST_RELEASE, -1, -1, -1),
     .xVerbCheck = cqContestCheck,
     .xDecide = cqContestDecide,
   };

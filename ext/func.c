@@ -122,7 +122,9 @@ static void cqFuncCall(
     if( op.rc==SQLITE_OK && op.pReq->bReplay ) cqFuncReplay(&op, pCtx);
     claimqRequestEnd(&op);
   }
-  if( bKeep ) sqlite3_set_last_insert_rowid(op.db, iLast);
+  if( bKeep && sqlite3_last_insert_rowid(op.db)!=iLast ){
+    sqlite3_set_last_insert_rowid(op.db, iLast);
+  }
   claimqOpResult(&op, pCtx);
   claimqOpClear(&op);
 }

@@ -150,7 +150,7 @@ CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
     claimqBindValue(p, &s, CQ_LANE_INSERT_payload, pPut->pPayload);
     cqSubmitBind(p, pPut, &s);
   }
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqBindNow(p, &s);
   claimqExec(p, &s);
   if( p->rc==SQLITE_OK ) pPut->iKey = sqlite3_last_insert_rowid(p->db);
   if( !pPut->bPlain ) cqSubmitRest(p, pPut);

@@ -180,6 +180,7 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
 */
 CQ_PRIV void claimqStmtReset(CqStmt *pS){
   if( pS->pStmt ) sqlite3_reset(pS->pStmt);
+  pS->bAgain = 1;
 }
 
 /*
@@ -235,12 +236,13 @@ CQ_PRIV void claimqBindValue(
 }
 
 /*
-** A statement comes unbound from the cache, but may be run several times.
+** A statement comes unbound from the cache, that is with NULLs, but may be run
+** several times.
 */
 CQ_PRIV void claimqBindNull(CqOp *p, CqStmt *pS, int i){
   if( p->rc ) return;
   cqStmtBound(pS, i);
-  claimqFailRc(p, sqlite3_bind_null(pS->pStmt, i));
+  if( pS->bAgain ) claimqFailRc(p, sqlite3_bind_null(pS->pStmt, i));
 }
 
 CQ_PRIV void claimqBindPointer(

@@ -265,6 +265,7 @@ static void cqVerbLoad(CqOp *p, CqTask *pTask){
     if( pV->pD->xDecide ) pV->pD->xDecide(p, pV, &head);
   }
   claimqStmtDone(p, &head);
+  if( pV->eVerb!=CQ_GUARD ) claimqNow(p);   /* The settings may be new ones */
 }
 
 /*

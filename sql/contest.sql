@@ -50,10 +50,12 @@ FROM {{S}}.claimq_holder WHERE holder_id=:head
 -- name: CONTEST_RENEW
 UPDATE {{S}}.claimq_holder SET expires_at_ms=:until
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: CONTEST_RELEASE
 DELETE FROM {{S}}.claimq_holder
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
+  AND {{NOW}} IS NOT NULL
 
 -- name: CONTEST_KEEP_BACK
 -- Released, but nobody gets it before :until.
@@ -100,6 +102,7 @@ WHERE scope=:scope GROUP BY scope
 -- name: CONTEST_CHECK like CHECK
 SELECT 'claimq_holder' AS table_name, holder_id AS row_key, problem
 FROM (SELECT holder_id, CASE
+    WHEN holder_id<=0 THEN 'bad holder_id'
     WHEN typeof(subject_kind)<>'integer' OR subject_kind NOT BETWEEN 0 AND 255
     THEN 'bad subject_kind'
     {{CHECK_TEXT subject_label}} {{CHECK_COUNT attempts}}

@@ -26,12 +26,11 @@ lane_id=:lane AND partition_key=:partition AND cap_id=0
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable.  Of any other C
--- is asked: see claimqLaneJudge().  It must be asked job by job, in the order of
--- the index, and not of those behind the last that was wanted.  But SQLite
--- before 3.47 sorts rows that come sorted, all of them first, if its statistics
--- promise less than one row, but not much less.  (The number of rows is kept as
--- a logarithm there, and that of this one is used as a flag.)  So no rows at all
--- are promised here.
+-- is asked: see claimqLaneJudge().  It must be asked job by job, in the order
+-- of the index, and not of those behind the last that was wanted.  But SQLite
+-- before 3.47 reads all rows and sorts them, though they come sorted, if it
+-- expects slightly less than one.  (It keeps the number as a logarithm, and
+-- takes one of the values for a flag.)  So here it expects none at all.
 likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
   OR claimq_judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
     state='active', reclaim='auto', expires_at_ms, reclaim_count,
@@ -203,8 +202,7 @@ INSERT INTO {{S}}.claimq_job(lane_id, payload, priority, required_capabilities,
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
   :reclaim, :partition_key, :group_key, :flow_id, :namespace, :instance_tag,
-  :on_failure,
-  :now,
+  :on_failure, {{NOW}},
   iif(:available>:now, 'delayed', 'ready'),
   iif(:available>:now, :available, -1),
   iif(:capabilities='[]', 0, ifnull((
@@ -216,7 +214,7 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, :available,
 -- Without options: the defaults of claimq_job are those of claimq_submit().
 INSERT INTO {{S}}.claimq_job(lane_id, payload, created_at_ms, available_at_ms,
   due)
-VALUES(:lane, :payload, :now, :now, -1)
+VALUES(:lane, :payload, {{NOW}}, :now, -1)
 
 -- name: LANE_BY_KEY
 -- The job that has the key, or had it and keeps it (unique_for_ms): ended.

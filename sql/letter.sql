@@ -226,6 +226,7 @@ GROUP BY scope
 -- name: LETTER_CHECK like CHECK
 SELECT 'claimq_letter' AS table_name, letter_id AS row_key, problem
 FROM (SELECT letter_id, CASE
+    WHEN letter_id<=0 THEN 'bad letter_id'
     WHEN ifnull(source,'') NOT IN ('session','lane','outbox') THEN 'bad source'
     WHEN ifnull(status,'') NOT IN ('pending','reprocessing','resolved',
                                    'discarded') THEN 'bad status'

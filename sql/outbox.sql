@@ -240,6 +240,7 @@ WHERE problem IS NOT NULL
 -- name: OUTBOX_CHECK_MESSAGES like CHECK
 SELECT 'claimq_message' AS table_name, message_id AS row_key, problem
 FROM (SELECT message_id, CASE
+    WHEN message_id<=0 THEN 'bad message_id'
     {{CHECK_TEXT queue_name}} {{CHECK_COUNT partition}} {{CHECK_COUNT seq}}
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT payload_type}}
     {{CHECK_INT created_at_ms}}

@@ -79,7 +79,10 @@ SELECT CAST(round((julianday('now')-2440587.5)*86400000) AS INTEGER);
 -- order of enqueue_seq.
 
 CREATE TABLE {{S}}.claimq_batch(
-  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(enqueue_seq>0),
+  enqueue_seq     INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT
+                    "claimq: bad_argument: enqueue_seq must be positive"
+                  CHECK(enqueue_seq>0),
   batch_id        TEXT,                 -- filled by trigger
   session_id      TEXT NOT NULL,
   source_key      TEXT,                 -- unique in the session; NULL: none
@@ -173,12 +176,17 @@ CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
 BEGIN
-  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq,
-    ifnull(new.enqueued_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq, new.enqueued_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_batch_fill_now INSTEAD OF INSERT
+ON claimq_batch_fill WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_batch_fill SELECT new.enqueue_seq, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_batch_fill_insert INSTEAD OF INSERT
-ON claimq_batch_fill
+ON claimq_batch_fill WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give enqueued_at_ms')
   FROM claimq_batch WHERE enqueue_seq=new.enqueue_seq
@@ -285,7 +293,10 @@ SELECT DISTINCT session_id FROM claimq_batch;
 -- it has).
 
 CREATE TABLE {{S}}.claimq_partition(
-  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT CHECK(partition_id>0),
+  partition_id     INTEGER PRIMARY KEY AUTOINCREMENT
+                   CONSTRAINT
+                     "claimq: bad_argument: partition_id must be positive"
+                   CHECK(partition_id>0),
   queue_name       TEXT NOT NULL,
   partition        INTEGER NOT NULL CHECK(partition BETWEEN 0 AND 1023),
   last_seq         INTEGER NOT NULL DEFAULT 0,  -- of the newest message
@@ -327,7 +338,9 @@ CREATE INDEX {{S}}.claimq_partition_by_done
   ON claimq_partition(partition_id) WHERE processed_seq>vacuumed_seq;
 
 CREATE TABLE {{S}}.claimq_message(
-  message_id    INTEGER PRIMARY KEY,
+  message_id    INTEGER PRIMARY KEY
+                CONSTRAINT "claimq: bad_argument: message_id must be positive"
+                CHECK(message_id>0),
   queue_name    TEXT NOT NULL,
   partition     INTEGER NOT NULL DEFAULT 0,
   seq           INTEGER,                -- by trigger
@@ -509,18 +522,16 @@ CREATE TABLE {{S}}.claimq_job(
   result          ANY,
   payload         ANY,
   CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
-  CHECK(CASE WHEN state='ready' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NULL
-    WHEN state='active' THEN terminal_at_ms IS NULL AND waits_for IS NULL
-      AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
-    WHEN state='delayed' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NULL
-    WHEN state='blocked' THEN claim_id IS NULL AND terminal_at_ms IS NULL
-      AND waits_for IS NOT NULL AND due IS NULL
-      AND (on_failure='cancel' OR on_failure='run') AND on_failure IS NOT NULL
-    ELSE terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
-      AND waits_for IS NULL AND awaited IS NULL
-      AND (state='completed' OR state='failed' OR state='cancelled') END)
+  CHECK(terminal_at_ms IS NULL AND claim_id IS NULL AND waits_for IS NULL
+        AND (state='ready' OR state='delayed')
+    OR terminal_at_ms IS NULL AND waits_for IS NULL AND state='active'
+        AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
+    OR terminal_at_ms IS NULL AND claim_id IS NULL AND state='blocked'
+        AND waits_for IS NOT NULL AND due IS NULL AND on_failure IS NOT NULL
+        AND (on_failure='cancel' OR on_failure='run')
+    OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
+        AND waits_for IS NULL AND awaited IS NULL
+        AND (state='completed' OR state='failed' OR state='cancelled'))
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
@@ -629,23 +640,30 @@ CREATE INDEX {{S}}.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
 -- For claimq_vacuum().
 CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
--- What a plain INSERT leaves open.  (It must not come to an INSERT into another
--- table with AUTOINCREMENT, not even by triggers: SQLite would count there for
--- each job, also for those of claimq_submit().)  claimq_capable() raises if the required
+-- What a plain INSERT leaves open.  claimq_capable() raises if the required
 -- capabilities are no list of capabilities; it is 1 for an empty list, however
 -- that is written.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
+-- (What it does must not come to an INSERT into another table with
+-- AUTOINCREMENT, not even by triggers: SQLite would count there for each job,
+-- also for those of claimq_submit().)
 CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
   OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id,
-    ifnull(new.created_at_ms, (SELECT at_ms FROM claimq_now)));
+  INSERT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
+END;
+
+CREATE TRIGGER {{S}}.claimq_job_fill_now INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NULL
+BEGIN
+  INSERT INTO claimq_job_fill SELECT new.job_id, at_ms FROM claimq_now;
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
+WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
   FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
@@ -889,9 +907,9 @@ END;
 -- last to end, as a rule: then there is nothing left to look for, and the row
 -- of the job is not written for each of those that it waits for.)  on_failure
 -- says what becomes of the job when one of them fails or is cancelled; NULL if
--- it never waited.  awaited is 1 if another waits for the job, or did: what ends
--- such a job also sets that to NULL, for which there is a trigger.  So to end
--- any other costs nothing.
+-- it never waited.  awaited is 1 if another waits for the job, or did: what
+-- ends such a job also sets that to NULL, for which there is a trigger.  So to
+-- end any other costs nothing.
 CREATE TABLE {{S}}.claimq_after(
   job_id   INTEGER NOT NULL,
   after_id INTEGER NOT NULL
@@ -1121,7 +1139,9 @@ END;
 -- ordered ranges.
 
 CREATE TABLE {{S}}.claimq_letter(
-  letter_id       INTEGER PRIMARY KEY AUTOINCREMENT,
+  letter_id       INTEGER PRIMARY KEY AUTOINCREMENT
+                  CONSTRAINT "claimq: bad_argument: letter_id must be positive"
+                  CHECK(letter_id>0),
   source          TEXT NOT NULL
                   CHECK(source='session' OR source='lane' OR source='outbox'),
   scope           TEXT NOT NULL,        -- session, lane, QUEUE/PARTITION
@@ -1185,7 +1205,10 @@ CREATE INDEX {{S}}.claimq_letter_done
 -- again either.
 
 CREATE TABLE {{S}}.claimq_holder(
-  holder_id         INTEGER PRIMARY KEY,
+  holder_id         INTEGER PRIMARY KEY
+                    CONSTRAINT
+                      "claimq: bad_argument: holder_id must be positive"
+                    CHECK(holder_id>0),
   subject_kind      INTEGER NOT NULL CHECK(subject_kind BETWEEN 0 AND 255),
   subject_label     TEXT NOT NULL,
   fencing_token     INTEGER NOT NULL,

@@ -218,6 +218,14 @@ VALUES((SELECT claimq_note(:maker, seq+1)
   :session, :payload, :source_key, :work_class, :delivery_policy, :slot_policy,
   :merge_key, {{NOW}}, :available, :due)
 
+-- name: SESSION_INSERT_PLAIN
+-- Without options: the defaults of claimq_batch are those of claimq_enqueue().
+INSERT INTO {{S}}.claimq_batch(batch_id, session_id, payload, enqueued_at_ms,
+  available_at_ms, due)
+VALUES((SELECT claimq_note(:maker, seq+1)
+          FROM {{S}}.sqlite_sequence WHERE name='claimq_batch'),
+  :session, :payload, {{NOW}}, :now, -1)
+
 -- name: SESSION_BY_KEY
 SELECT batch_id FROM {{S}}.claimq_batch
 WHERE session_id=:session AND source_key=:source_key

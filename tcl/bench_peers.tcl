@@ -36,6 +36,9 @@
 #      "wake":1200.5,"wake_max":2100.7    microseconds: the median, the largest
 #      "idle":0.1                         processor time, ms a second
 #
+# PEER_PYTHON in the environment names a newer Python for the peers, which may
+# have newer versions there, and need not load extensions.
+#
 # QUICK=1 in the environment: 1,000 and 100,000 only.  CLAIMQ_SO names the
 # extension if the second argument does not (default ./claimq.so).
 
@@ -162,16 +165,30 @@ proc python_queues {} {
     }
   }
   foreach peer {litequeue huey honker} {
-    if {[works why {*}$run -c "import $peer"]
-        || ([works why $python -m pip install --quiet \
-              --disable-pip-version-check --target $home/py $peer]
-            && [works why {*}$run -c "import $peer"])} {
+    set run ""
+    set newer [env_or PEER_PYTHON ""]
+    if {$newer ne ""} {set run [python_peer $newer $home/py-newer $peer why]}
+    if {$run eq ""} {set run [python_peer $python $home/py $peer why]}
+    if {$run ne ""} {
       lappend out [list $peer Python [list {*}$run $script $peer]]
     } else {
       skipped $peer $why
     }
   }
   return $out
+}
+
+# Has a Python import a library, which is installed into the folder if need be.
+# Returns the command that runs this Python, or "" and why.
+proc python_peer {python dir peer whyVar} {
+  upvar 1 $whyVar why
+  set run [list env PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1 $python]
+  if {[works why {*}$run -c "import $peer"]
+      || ([works why $python -m pip install --quiet \
+            --disable-pip-version-check --target $dir $peer]
+          && [works why {*}$run -c "import $peer"])} {
+    return $run
+  }
 }
 
 # The name of honker's native module for this machine.

@@ -77,8 +77,8 @@ proc calls_begin {db seed} {
   global CALLS CALLS_WEIGHT
   expr {srand($seed*7919+1)}
   array unset CALLS
-  array set CALLS [list db $db def [calls_defs $db] now 1000000 claims {} jobs {} \
-    batches {} n 0 plan {} names {}]
+  array set CALLS [list db $db def [calls_defs $db] now 1000000 claims {} \
+    jobs {} batches {} n 0 plan {} names {}]
   foreach name [dict keys $CALLS(def)] {
     set weight 2
     catch {set weight $CALLS_WEIGHT($name)}

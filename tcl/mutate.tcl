@@ -16,9 +16,12 @@
 # condition that cannot be told from outside (a shortcut, say).  Those stand
 # in test/mutate.known, each with its reason:
 #
-#     FILE FUNCTION KIND | the line of source | why nobody can tell
+#     FUNCTION KIND | the line of source | why nobody can tell
 #
-# KIND is flip, never, always or several with commas, or *; flip#2 is only the
+# No function has the name of another, and so an entry stays good when files
+# are split and lines move, until its own line is changed.  FUNCTION is where
+# the compiler put the jump: the one that the line was inlined into.  KIND is
+# flip, never, always or several with commas, or *; flip#2 is only the
 # second jump of that line.  A survivor that is not there makes this fail.
 #
 # -file    only sources that match one of these, e.g. 'ext/core_*.c ext/lane.c'
@@ -329,21 +332,21 @@ proc known_read {} {
   set out {}
   if {![file exists test/mutate.known]} {return $out}
   foreach line [read_lines test/mutate.known] {
-    if {[regexp {^(\S+) (\S+) (\S+) \| (.*) \| (.*)$} $line -> \
-        file function kind source reason]} {
-      lappend out [list $file $function $kind [string trim $source] $reason]
+    if {[regexp {^(\S+) (\S+) \| (.*) \| (.*)$} $line -> \
+        function kind source reason]} {
+      lappend out [list $function $kind [string trim $source] $reason]
     }
   }
   return $out
 }
 
 # The number of the entry that explains a survivor, or -1.
-proc known_find {file function kind number source} {
+proc known_find {function kind number source} {
   set i -1
   foreach entry $::known {
     incr i
-    lassign $entry f fn k text
-    if {$f eq $file && $fn eq $function && $text eq [string trim $source]
+    lassign $entry fn k text
+    if {$fn eq $function && $text eq [string trim $source]
         && ($k eq "*" || $kind in [split $k ,]
             || "$kind#$number" in [split $k ,])} {return $i}
   }
@@ -355,13 +358,13 @@ proc known_unused {} {
   set i -1
   foreach entry $::known {
     incr i
-    lassign $entry file - kinds
-    if {$file ni $::files || [info exists ::used($i)]} continue
-    set tried [kinds_of $file]
+    lassign $entry function kinds
+    if {![info exists ::place($function)] || [info exists ::used($i)]} continue
+    set tried [kinds_of $::place($function)]
     regsub -all {#\d+} $kinds {} kinds
     set kinds [split [string map {* flip,never,always} $kinds] ,]
     if {[llength [lsort -unique [concat $tried $kinds]]] == [llength $tried]} {
-      puts "no longer needed in test/mutate.known: [lrange $entry 0 3]"
+      puts "no longer needed in test/mutate.known: [lrange $entry 0 2]"
     }
   }
 }
@@ -406,11 +409,12 @@ proc try_file {file} {
 
 proc judge {file kind function at number killer source} {
   global count
+  set ::place($function) $file
   if {$killer ne "survived"} {
     incr count(killed)
     return
   }
-  set i [known_find $file $function $kind $number $source]
+  set i [known_find $function $kind $number $source]
   if {$i >= 0} {
     incr count(known)
     set ::used($i) 1

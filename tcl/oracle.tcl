@@ -86,6 +86,8 @@ set oracle_content {
     fencing_token claim_id
     lease_token owner_id incarnation_id claim_size claimed_at_ms
     expires_at_ms}
+  schedule claimq_schedule {name spec lane_id next_at_ms last_at_ms
+    created_at_ms catch_up until_at_ms enabled payload}
 }
 
 # What must be refused, and with which code.
@@ -109,6 +111,8 @@ set oracle_bad {
   {SELECT claimq_complete('qjc:1:1', 'x', 'batch_ids', '[]')} bad_argument
   {SELECT claimq_retry('qjc:1:999999', 'x', 'why')} claim_lost
   {SELECT claimq_fence('f1', -1)} bad_argument
+  {SELECT claimq_schedule('n1', 'every 0 s', 'l1', 1)} bad_argument
+  {SELECT claimq_schedule('n1', '@daily', 'l1', 1, 'delay_ms', 1)} bad_argument
   {SELECT claimq_requeue(999999)} not_found
   {SELECT claimq_limit('l1', 'rate', 10001, 'per_ms', 1)} bad_argument
   {SELECT claimq_limit('l9', 'per_ms', 1)} bad_argument
@@ -198,7 +202,7 @@ proc oracle_sql_verb {verb claim token arg opts now} {
 
 proc oracle_sql_call {op arglist} {
   set at ", 'now_ms', [lindex $arglist end]"
-  lassign $arglist a b c d
+  lassign $arglist a b c d e
   set a [model::lit $a]
   switch $op {
     enqueue - submit - publish {
@@ -216,6 +220,11 @@ proc oracle_sql_call {op arglist} {
     }
     limit {set call "claimq_limit($a[oracle_options $b]$at)"}
     fence {set call "claimq_fence($a, $b)"}
+    schedule {
+      set call "claimq_schedule($a, 'every $b ms', [model::lit $c],\
+        $d[oracle_options $e]$at)"
+    }
+    unschedule {set call "claimq_unschedule($a$at)"}
     requeue {
       if {$b ne "NULL"} {set at ", 'claim_id', '$b', 'lease_token', '$c'$at"}
       set call "claimq_requeue($a$at)"
@@ -751,7 +760,7 @@ proc oracle_make_admin {} {
   set now $::O(now)
   set op [oracle_one {cancel_batch cancel_job cancel_flow revoke change change
     grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
-    raw limit limit}]
+    raw schedule schedule unschedule limit limit}]
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -813,6 +822,20 @@ proc oracle_make_admin {} {
         set proof [lrange [oracle_some_claim dead_letter] 0 1]
       }
       return [list requeue [list $id {*}$proof $now]]
+    }
+    schedule {
+      set opts [oracle_opts {priority 30 2 capabilities 30 {["gpu"]}
+        partition_key 20 1 max_attempts 20 2 max_reclaims 20 0
+        catch_up 50 all catch_up 30 none enabled 20 0}]
+      if {[oracle_chance 20]} {
+        dict set opts until_at_ms [expr {$now + [oracle_random 5000]}]
+      }
+      return [list schedule [list [oracle_one {n1 n2 n3}] \
+        [oracle_one {700 700 3000}] [oracle_one {l1 l2}] [oracle_payload] \
+        $opts $now]]
+    }
+    unschedule {
+      return [list unschedule [list [oracle_one {n1 n2 n3}] $now]]
     }
     vacuum {
       return [list vacuum [list [oracle_one {NULL 0 100 5000}] \

@@ -22,9 +22,9 @@
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
   # holders, fences, letters, sets of capabilities, who waits for whom, keys
-  # that stay taken; and the last key of each.
+  # that stay taken, schedules; and the last key of each.
   variable tables {batch job attempt event grant part message holder fence
-                   letter capset after unique last limit starts}
+                   letter capset after unique schedule last limit starts}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -685,10 +685,94 @@ proc model::can_run {row offered} {
   return 1
 }
 
+# Schedules, of periods only.  seq: among those of the same time the one that
+# was written first comes first.
+proc model::after {every time until enabled} {
+  set next [expr {($time/$every + 1)*$every}]
+  if {!$enabled || $until ne "NULL" && $next > $until} {return NULL}
+  return $next
+}
+
+proc model::schedule {name every lane payload opts now} {
+  set until [opt $opts until_at_ms]
+  set enabled [opt $opts enabled 1]
+  set created $now
+  set last NULL
+  set seq 1
+  dict for {other row} $::model::schedule {
+    set seq [expr {max($seq, [dict get $row seq]+1)}]
+  }
+  if {[dict exists $::model::schedule $name]} {
+    set old [row schedule $name]
+    if {$enabled && [dict get $old spec] eq "every $every ms"
+        && [dict get $old next_at_ms] ne "NULL"} {
+      set created [dict get $old created_at_ms]
+      set last [dict get $old last_at_ms]
+    }
+  }
+  set from [expr {$last eq "NULL" ? $created : $last}]
+  set next [after $every $from $until $enabled]
+  dict set ::model::schedule $name [list name $name spec "every $every ms" \
+    lane_id $lane next_at_ms $next last_at_ms $last created_at_ms $created \
+    catch_up [opt $opts catch_up one] until_at_ms $until enabled $enabled \
+    payload $payload seq $seq every $every \
+    opts [dict remove $opts until_at_ms enabled catch_up]]
+  return $next
+}
+
+proc model::unschedule {name now} {
+  if {![dict exists $::model::schedule $name]} {return 0}
+  drop schedule $name
+  return 1
+}
+
+# A claim of the lane puts what is due, 1,000 jobs at most.
+proc model::fire {lane now} {
+  set left 1000
+  while {$left > 0} {
+    set due {}
+    dict for {name row} $::model::schedule {
+      dict with row {
+        if {$lane_id eq $lane && $next_at_ms ne "NULL" && $next_at_ms <= $now} {
+          lappend due [list $next_at_ms $seq $name]
+        }
+      }
+    }
+    if {$due eq ""} return
+    set name [lindex [lsort -integer -index 0 [lsort -integer -index 1 $due]] \
+      0 2]
+    set row [row schedule $name]
+    dict with row {
+      set to [expr {$until_at_ms eq "NULL" ? $now : min($now, $until_at_ms)}]
+      set times {}
+      set latest [expr {$to/$every*$every}]
+      set n [expr {($latest-$next_at_ms)/$every + 1}]
+      switch $catch_up {
+        one {set times $latest}
+        none {if {$n == 1} {set times $latest}}
+        all {
+          set latest [expr {$next_at_ms + (min($n, $left)-1)*$every}]
+          for {set t $next_at_ms} {$t <= $latest} {incr t $every} {
+            lappend times $t
+          }
+        }
+      }
+      set_row schedule $name last_at_ms $latest \
+        next_at_ms [after $every $latest $until_at_ms 1]
+      foreach t $times {
+        submit $lane_id $payload \
+          [dict merge $opts [list source_key schedule:$name:$t]] $t
+      }
+      incr left [expr {-max(1, [llength $times])}]
+    }
+  }
+}
+
 # Open: an expired job must also be due, as a batch must.  Open: which spent
 # jobs a claim fails beyond those that stand before what it hands out; for
 # those `failed`, a command, is asked about a job.
 proc model::lane {lane owner ttl max inc caps part now failed} {
+  if {$max > 0} {fire $lane $now}
   set rows {}
   set max [expr {min($max, [lane_room $lane $now])}]
   set offered [caps_list $caps]

@@ -254,14 +254,14 @@ proc commits {} {
 }
 
 # One commit takes the first job, and each job is completed together with
-# taking the next: 21 for 20 jobs.
+# taking the next: 21 for 20 jobs.  The lease is so long that none is renewed.
 proc story_commits {} {
   step commits {
     for {set i 0} {$i < 20} {incr i} {
       db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('c', 'nothing')}
     }
     db eval {PRAGMA wal_checkpoint(TRUNCATE)}
-    set pid [start_worker c 30000 1]
+    set pid [start_worker c 3000000 1]
     until_sql {SELECT count(*)=20 FROM claimq_job
                 WHERE lane_id='c' AND state='completed'}
     list [commits] [end_worker $pid]

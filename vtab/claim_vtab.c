@@ -372,8 +372,13 @@ static int cqVtabAccept(
   pPrep->mUsed |= (u32)pInfo->colUsed;
   for(i=0; i<pPlan->nTerm; i++){
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].argvIndex = i+1;
-    pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = p->pDef->bWrites
-        || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol;
+    /* An OFFSET is 0, or xFilter refuses it.  It stays SQLite's: to omit it
+    ** would clear the register from which its value is copied (a build of 3.39.0
+    ** with SQLITE_DEBUG then hides the value). */
+    pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = (p->pDef->bWrites
+        || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol)
+        && pInfo->aConstraint[pPlan->aiTerm[i]].op
+           !=SQLITE_INDEX_CONSTRAINT_OFFSET;
   }
   pInfo->orderByConsumed = pInfo->nOrderBy>0 && cqOrderDelivered(p, pInfo);
   pInfo->estimatedCost = bAvoid ? 1e99 : 10.0;
@@ -546,7 +551,9 @@ static CqAnswer *cqCursorClaim(
     assert( pOp->rc!=SQLITE_SCHEMA || pNew->pNext==0 );
     pOp->pConn->iNextRowid += pNew->rows.nRow;
   }
-  if( pOp->bWrote ) sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  if( sqlite3_last_insert_rowid(pOp->db)!=iLast ){
+    sqlite3_set_last_insert_rowid(pOp->db, iLast);
+  }
   if( pOp->rc==SQLITE_OK ) return pNew;
   if( pNew ) claimqReplayForget(&pOp->pConn->claims, p->user.pReplay);
   return 0;

@@ -159,22 +159,29 @@ class ClaimqLane(Claimq):
 
 
 class Litequeue(Queue):
+    """From 0.11 on a delivery has a claim_id, which done() and retry() want to
+    see; versions before that go by the message alone."""
     keeps = True
     waits = False
-    note = ("pop marks the row locked, done marks it done by id, whoever "
-            "asks; locked rows are listed and retried by hand")
     fill_how = "its put() in one transaction"
     COUNT = "SELECT sum(status=0), sum(status=1), sum(status=2) FROM Queue"
 
     def __init__(self, path, so):
         import litequeue
-        self.lib = litequeue
         self.queue = litequeue.LiteQueue(path)
         self.conn = self.queue.conn
         settings(self.conn)
+        self.fenced = self.attempts = hasattr(self.queue, "retry_expired")
+        self.note = (
+            "pop locks the row and counts it, done marks it done if the count "
+            "is still the same; locked rows come back when somebody calls "
+            "retry_expired" if self.fenced else
+            "pop marks the row locked, done marks it done by id, whoever asks; "
+            "locked rows are listed and retried by hand")
 
     def version(self):
-        return self.lib.__version__
+        from importlib.metadata import version
+        return version("litequeue")
 
     def fill(self, first, n):
         with self.queue.transaction():
@@ -183,13 +190,16 @@ class Litequeue(Queue):
 
     def claim(self, who):
         m = self.queue.pop()
-        return (m.message_id, m.data) if m else None
+        if m is None:
+            return None
+        claim = {"claim_id": m.claim_id} if self.fenced else {}
+        return ((m.message_id, claim), m.data)
 
     def complete(self, key):
-        self.queue.done(key)
+        self.queue.done(key[0], **key[1])
 
     def give_back(self, key):
-        self.queue.retry(key)
+        self.queue.retry(key[0], **key[1])
 
     def close(self):
         self.queue.close()

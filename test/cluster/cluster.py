@@ -15,7 +15,7 @@ from check import checks
 from load import Load, setup
 from rqlite import (CallError, Cluster, Loopback, Namespaces, Nodes, content,
                     differences, now_ms, same_version, until)
-from speed import percentile, table
+from speed import percentile, table, waits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORKER = os.path.join(HERE, "..", "..", "ext", "python", "http_worker.py")
@@ -274,6 +274,22 @@ def endpoints(t):
             for x in ([0, 255], "text", "x'00ff'")]
     t.ok("an array of bytes is a BLOB, and so is a text like x'00ff'",
          said == [[["blob"]], [["text"]], [["blob"]]] or [said])
+    # A claim in the middle of a list is lost.
+    for n in range(3):
+        cluster.call(["SELECT claimq_submit('list', 'x', 'now_ms', ?)", now_ms])
+    held, = cluster.call(["SELECT claim_id, lease_token FROM"
+                          " claimq_lane('list', 'w', 60000, 3) WHERE now_ms=?",
+                          now_ms])
+    cluster.call(["SELECT claimq_revoke(?, 'now_ms', ?)", held[1][0], now_ms])
+    said, = post("/db/request?level=strong", [
+        "SELECT claimq_complete(value->>0, value->>1, 'now_ms', ?)"
+        " FROM json_each(?)", now_ms, json.dumps(held)])
+    states = node.ask(["SELECT state FROM claimq_job WHERE lane_id='list'"
+                       " ORDER BY job_id"])[0]
+    t.ok("a list of claims is completed up to the first that is lost",
+         "claimq: claim_lost: " in str(said)
+         and states == [["completed"], ["ready"], ["active"]]
+         or [said, states])
     write = ["INSERT INTO ledger(role, scope, key, verb, claim_id)"
              " VALUES('x', 'x', 1, 'x', 'x')"]
     guard = ["SELECT claimq_guard(?, ?)", *rows[0]]
@@ -514,6 +530,13 @@ def speed(t):
     for line in table(nodes.addresses(), 60 if QUICK else 150,
                       1 if QUICK else 3, [1, 4] if QUICK else [1, 4, 16]):
         print(line, flush=True)
+    leader = nodes.leader()
+    other = next(n for n in nodes if n is not leader)
+    for who, node in ("the leader", leader), ("another node", other):
+        times, answers = waits(nodes.addresses(), node, 10)
+        t.ok(f"claimq_wait() at {who} is told of new work", answers == {1})
+        t.say(f"median {times[5]:.1f} ms after the submit, at most"
+              f" {times[-1]:.1f} ms")
     equal(t, "after the measurements", nodes)
 
 

@@ -11,8 +11,9 @@ claimq's calls have a request and the time, as they must have on a cluster.
 The ways take turns, so that a busy minute of the machine hits all of them; the
 figures are medians of the rounds.
 """
-import multiprocessing, statistics, time, uuid
+import json, multiprocessing, statistics, threading, time, uuid
 
+from http_worker import LOCAL
 from rqlite import CallError, Cluster, PATIENCE, die_with_parent, now_ms
 
 SETUP = """
@@ -69,8 +70,10 @@ class Claimq:
                 uuid.uuid4().hex]
 
     def complete(self, rows):
-        return [["SELECT claimq_complete(?, ?, 'now_ms', ?, 'request', ?)",
-                 row[0], row[1], now_ms, uuid.uuid4().hex] for row in rows]
+        """One statement, however many jobs."""
+        return [["SELECT claimq_complete(value->>0, value->>1, 'now_ms', ?,"
+                 " 'request', value->>2) FROM json_each(?)", now_ms,
+                 json.dumps([[*row[:2], uuid.uuid4().hex] for row in rows])]]
 
 
 WAYS = [("hand-written SQL, two requests a job", Hand, 1, False),
@@ -177,3 +180,26 @@ def table(nodes, jobs, rounds, clients):
             yield "  %-38s %7.0f  x%-5.2f %7.1f %8.1f" % (
                 way[0], speed, speed / base, percentile(times, 0.5),
                 percentile(times, 0.99))
+
+
+def waits(nodes, node, rounds):
+    """How long after the answer to a submit a claimq_wait() at a node has its
+    answer, in ms, the least first; and what it answered."""
+    times, answers = [], set()
+    for _ in range(rounds):
+        lane, ended = uuid.uuid4().hex, []
+
+        def wait():
+            rows, = answered(Cluster([node.http], timeout=PATIENCE).call(
+                ["SELECT claimq_wait(60000, 'lane', ?)", lane], path=LOCAL))
+            ended[:] = [time.monotonic(), rows[0][0]]
+        thread = threading.Thread(target=wait)
+        thread.start()
+        time.sleep(0.2)
+        answered(Cluster(nodes, patience=PATIENCE).call(
+            ["SELECT claimq_submit(?, 'x', 'now_ms', ?)", lane, now_ms]))
+        begun = time.monotonic()
+        thread.join()
+        times.append(1000 * (ended[0] - begun))
+        answers.add(ended[1])
+    return sorted(times), answers

@@ -63,6 +63,8 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_reject_reason", "XM" }, { "claimq_origin", "RPRP" },
   { "claimq_note", "XP" }, { "claimq_cron_next", "FIM" },
   { "claimq_cancel_flow", "OZ" },
+  { "claimq_schedule", "OFLPZ" }, { "claimq_unschedule", "OZ" },
+  { "claimq_schedule_sound", "FX" }, { "claimq_alone", "P" },
   { "claimq_init", "" }, { "claimq_version", "" },
 };
 #define FZ_NHINT ((int)(sizeof(fzHint)/sizeof(fzHint[0])))
@@ -83,7 +85,8 @@ static const struct { const char *zName; char cHint; } fzOption[] = {
   { "force", 'M' }, { "partition", 'M' }, { "key", 'P' },
   { "payload_type", 'R' }, { "processed", 'M' }, { "rejected", 'X' },
   { "older_than_ms", 'I' }, { "limit", 'M' }, { "claim_id", 'C' },
-  { "lease_token", 'T' },
+  { "lease_token", 'T' }, { "offset_minutes", 'M' }, { "catch_up", 'E' },
+  { "until_at_ms", 'N' }, { "enabled", 'M' },
 };
 #define FZ_NOPTION ((int)(sizeof(fzOption)/sizeof(fzOption[0])))
 
@@ -97,7 +100,8 @@ static const char *const fzWord[] = {
   "capability_hash", "worker_capabilities", "route_snapshot_json",
   "admission_summary", "force", "partition", "key", "payload_type",
   "processed", "rejected", "older_than_ms", "limit", "claim_id",
-  "lease_token", "turn_work", "session_command", "any", "idle",
+  "lease_token", "offset_minutes", "catch_up", "until_at_ms", "enabled", "one",
+  "all", "none", "turn_work", "session_command", "any", "idle",
   "active_turn_checkpoint", "earliest_safe_boundary",
   "after_current_turn_commit", "exclusive", "join", "never",
   "payload_default", "group:g", "group:", "auto", "grant", "session", "lane",

@@ -104,6 +104,13 @@ static const char *const fzOthers[] = {
   "SELECT claimq_release(" FZ_CLAIM ", 'delay_ms', 2000000, 'now_ms', 500000)"
   " FROM claimq_contest(2, 'kept', 'w', 10, '', 500000)",
   "SELECT claimq_fence('r', 5)",
+  /* Lane z: due several times, due once, ended, not enabled. */
+  "SELECT claimq_schedule('a', 'every 7 s', 'z', 1, 'catch_up', 'all',"
+  " 'priority', 3, 'now_ms', 950000)",
+  "SELECT claimq_schedule('b', '*/5 * * * *', 'z', 2, 'now_ms', 800000)",
+  "SELECT claimq_schedule('c', '@daily', 'z', 3, 'until_at_ms', 1,"
+  " 'now_ms', 1)",
+  "SELECT claimq_schedule('e', '@hourly', 'z', 4, 'enabled', 0, 'now_ms', 1)",
   "CREATE TABLE sink(x)",
   /* Letters: session u, lane l (9), outbox q/0; and two that are done. */
   "SELECT * FROM claimq_dead_letter('session', NULL, 'w', 9000000, 1, '',"

@@ -78,6 +78,29 @@ public final class Traps {
     System.out.println("setMaxRows: " + n + " of " + count(db, "active"));
   }
 
+  /** executeUpdate refuses a SELECT; executeBatch complains when it is done. */
+  static void update(String file) throws SQLException {
+    Connection db = fresh(file, 0);
+    try (var statement = db.prepareStatement(
+        "SELECT claimq_submit('l', 'x')")) {
+      try {
+        statement.executeUpdate();
+        System.out.println("executeUpdate: fine");
+      } catch (SQLException error) {
+        System.out.println("executeUpdate: refused " + count(db, "ready"));
+      }
+      try {
+        statement.addBatch();
+        statement.executeBatch();
+        System.out.println("executeBatch: fine");
+      } catch (SQLException error) {
+        System.out.println("executeBatch: refused " + count(db, "ready"));
+      }
+    }
+    Claimq.call(db, "SELECT claimq_submit('l', 'x')");
+    System.out.println("call: " + count(db, "ready"));
+  }
+
   /** A connection that was opened without leave to load extensions. */
   static void allow(String file) throws SQLException {
     try (Connection db = DriverManager.getConnection("jdbc:sqlite:" + file)) {
@@ -188,6 +211,9 @@ public final class Traps {
         break;
       case "maxRows":
         maxRows(args[1]);
+        break;
+      case "update":
+        update(args[1]);
         break;
       case "allow":
         allow(args[1]);

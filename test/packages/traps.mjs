@@ -51,6 +51,23 @@ const traps = {
     console.log('all:', n);
   },
 
+  // An async function as a transaction.
+  async async() {
+    const db = fresh(0);
+    try {
+      claimq.transaction(db, async () => {
+        db.prepare("SELECT claimq_submit('l', 'x')").all();
+      });
+    } catch (error) {
+      console.log('async:', error.message);
+    }
+    claimq.transaction(db, () => {
+      db.prepare("SELECT claimq_submit('l', 'x')").all();
+    });
+    console.log('jobs:',
+      db.prepare('SELECT count(*) AS n FROM claimq_job').all()[0].n);
+  },
+
   // run() claims, and throws the rows away.
   run() {
     const db = fresh(3);

@@ -74,6 +74,27 @@ $traps = [
         }
         echo "claim: $n of ", jobs($db, 'active'), "\n";
     },
+    // A transaction that has read cannot write after another has committed.
+    'begin' => function () use ($path) {
+        $db = fresh($path, 0);
+        $other = Claimq::open($path);
+        $db->exec('BEGIN');
+        $db->querySingle('SELECT count(*) FROM orders');
+        $other->exec('INSERT INTO orders VALUES (1)');
+        try {
+            Claimq::value($db, "SELECT claimq_submit('l', 'x')");
+            echo "BEGIN: fine\n";
+        } catch (Exception $error) {
+            echo 'BEGIN: ', str_contains($error->getMessage(), 'locked')
+                ? 'locked' : $error->getMessage(), "\n";
+        }
+        $db->exec('ROLLBACK');
+        Claimq::transaction($db, function () use ($db) {
+            $db->querySingle('SELECT count(*) FROM orders');
+            Claimq::value($db, "SELECT claimq_submit('l', 'x')");
+        });
+        echo 'transaction: ', jobs($db, 'ready'), "\n";
+    },
     // Values come through as they are.
     'quote' => function () use ($path) {
         $db = fresh($path, 0);

@@ -133,6 +133,12 @@ def sqlalchemy(path):
 
     attempt(engine)
     print("recipe:", *counts(check))
+    for _ in range(3):
+        check.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    with engine.begin() as db:
+        db.execute(text("SELECT * FROM claimq_lane('l', 'w', 30000, 3)")).first()
+    print("first: 1 of", *check.execute(
+        "SELECT count(*) FROM claimq_job WHERE state='active'").fetchone())
     try:
         with engine.begin() as db:
             db.execute(text("SELECT claimq_complete('qjc:1:9', '')"))

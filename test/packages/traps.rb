@@ -63,4 +63,13 @@ def binary(path)
   puts "UTF-8: #{db.execute("SELECT * FROM claimq_lane('l', ?)", [owner]).size}"
 end
 
+# A query that is closed before a row was read has not been run.
+def close(path)
+  db = fresh(path, 0)
+  db.query("SELECT claimq_submit('l', 'x')").close
+  puts "query: #{db.get_first_value('SELECT count(*) FROM claimq_job')}"
+  db.execute("SELECT claimq_submit('l', 'x')")
+  puts "execute: #{db.get_first_value('SELECT count(*) FROM claimq_job')}"
+end
+
 send(ARGV[0], ARGV[1])

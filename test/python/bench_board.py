@@ -1,13 +1,16 @@
 """Do workers notice an open board?  And how soon does a long file open?
 
-    python3 bench_board.py throughput [ROUNDS]
+    python3 bench_board.py throughput [ROUNDS [JOBS]]
     python3 bench_board.py open [ROWS]
 
-throughput: four processes claim and complete jobs of one lane, without a pause,
-while a board with an open page runs (the stream of changes, and the overview
-asked for after each, as the page does it) or is stopped by SIGSTOP, in turns of
-a second: the two share the machine's moods.  Prints the ratio of what was
-completed with and without, of the whole and of the middle pair.
+throughput: four processes claim jobs of one lane and complete them, each
+completion submits the next, so that the lane stays as long as it is; what has
+ended is removed after ten seconds.  A board with an open page (the stream of
+changes, and the overview asked for after each, as the page does it) runs and is
+stopped (SIGSTOP), in turns of three seconds, so that the two share the machine's
+moods.  Prints the ratio of what was completed with and without, of the whole and
+of the middle pair; the processor time that workers need for a job, which other
+load changes less; and how much of a processor the board took.
 
 open: how long it takes from the start of `claimq board` on a file of so many
 jobs to the first line, and from the request of the page to the answer with the
@@ -35,10 +38,10 @@ db.execute("PRAGMA synchronous=normal").fetchall()
 while True:
     rows = db.execute("SELECT claim_id, lease_token FROM claimq_lane('mail', ?)",
                       [sys.argv[2]]).fetchall()
-    if not rows:
-        break
     for claim in rows:
-        db.execute("SELECT claimq_complete(?, ?)", claim).fetchall()
+        with claimq.transaction(db):
+            db.execute("SELECT claimq_complete(?, ?)", claim).fetchall()
+            db.execute("SELECT claimq_submit('mail', 'again')").fetchall()
 """
 
 
@@ -93,31 +96,57 @@ def _watch(port, path):
             time.sleep(0.5)
 
 
-def throughput(rounds):
-    db = fill(200000 + rounds * 20000)
+def throughput(rounds, waiting):
+    db = fill(waiting)
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, PATH, "w%d" % n],
+                                stdin=subprocess.PIPE) for n in range(4)]
+    rates, cost, share = {True: [], False: []}, {True: [], False: []}, []
     board, port, path = start()
     threading.Thread(target=watch, args=[port, path], daemon=True).start()
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, PATH, "w%d" % n])
-               for n in range(4)]
-    time.sleep(2)
-    done = lambda: db.execute("SELECT max(event_id) FROM claimq_event"
-                              ).fetchall()[0][0]
-    rates = {True: [], False: []}
+    time.sleep(15)
     for n in range(rounds):
         for on in (True, False) if n % 2 else (False, True):
             board.send_signal(signal.SIGCONT if on else signal.SIGSTOP)
-            time.sleep(0.2)
-            first, begun = done(), time.monotonic()
-            time.sleep(1)
-            rates[on].append((done() - first) / (time.monotonic() - begun))
-    for process in [*workers, board]:
-        process.kill()
-        process.wait()
+            db.execute("SELECT claimq_vacuum('older_than_ms', 10000)"
+                       ).fetchall()
+            time.sleep(0.5)
+            first, begun = done(db), time.monotonic()
+            used, own = used_by(*workers), used_by(board)
+            time.sleep(3)
+            took, jobs = time.monotonic() - begun, done(db) - first
+            rates[on].append(jobs / took)
+            cost[on].append((used_by(*workers) - used) / jobs * 1e6)
+            if on:
+                share.append((used_by(board) - own) / took)
+    board.kill()
+    board.wait()
+    for worker in workers:
+        worker.kill()
+        worker.wait()
+    mean, median = statistics.mean, statistics.median
     pairs = [a / b for a, b in zip(rates[True], rates[False])]
     print("with %.0f/s, without %.0f/s, ratio %.3f, middle pair %.3f" % (
-        statistics.mean(rates[True]), statistics.mean(rates[False]),
-        statistics.mean(rates[True]) / statistics.mean(rates[False]),
-        statistics.median(pairs)))
+        mean(rates[True]), mean(rates[False]),
+        mean(rates[True]) / mean(rates[False]), median(pairs)))
+    print("processor time for a job: with %.0f us, without %.0f us, middle"
+          " pair %.3f; the board took %.1f %% of a processor" % (
+              median(cost[True]), median(cost[False]),
+              median(a / b for a, b in zip(cost[True], cost[False])),
+              mean(share) * 100))
+
+
+def used_by(*processes):
+    """Seconds of processor time."""
+    used = 0
+    for process in processes:
+        with open("/proc/%d/stat" % process.pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def done(db):
+    return db.execute("SELECT max(event_id) FROM claimq_event").fetchall()[0][0]
 
 
 def opening(rows):
@@ -142,6 +171,6 @@ def opening(rows):
 
 
 if sys.argv[1] == "throughput":
-    throughput(int((sys.argv + ["20"])[2]))
+    throughput(*map(int, sys.argv[2:] + ["20", "10000"][len(sys.argv) - 2:]))
 else:
     opening(int((sys.argv + ["1000000"])[2]))

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from urllib.parse import quote
 
 import claimq
 from claimq.board import Board
@@ -310,8 +311,27 @@ class Tests(Boards):
                          ("why", "class"))
         self.assertEqual(len(self.get("/api/letters?search=WHY")["rows"]), 1)
         self.assertEqual(self.get("/api/letters?search=no")["rows"], [])
-        self.get("/api/schedules")
+        self.assertEqual(self.get("/api/schedules")["rows"], [])
         self.get("/api/start")
+
+    def test_schedules(self):
+        at = self.one("SELECT claimq_schedule('nightly', '0 3 * * *', 'reports',"
+                      " 'all of them')")
+        for n in range(60):
+            self.sql("SELECT claimq_schedule(?, 'every 90 s', 'other', ?,"
+                     " 'enabled', ?)", "other%02d" % n, n, n % 2)
+        self.board()
+        found = self.get("/api/schedules")
+        self.assertEqual([found["rows"][0][name] for name in (
+            "name", "spec", "lane_id", "next_at_ms", "payload")],
+            ["nightly", "0 3 * * *", "reports", at, "all of them"])
+        self.assertEqual(len(found["rows"]), 50)
+        more = self.get("/api/schedules?after=" + quote(found["after"]))
+        self.assertEqual(len(more["rows"]), 11)
+        found = self.get("/api/scope?d=lane&s=reports")["schedules"]
+        self.assertEqual([row["next_at_ms"] for row in found], [at])
+        self.assertEqual(len(self.get("/api/scope?d=lane&s=other")
+                             ["schedules"]), 30)
 
     def test_live(self):
         """Server-sent events: one for what is, one for what is committed; and

@@ -202,6 +202,16 @@ class Tests(Boards):
         self.assertIn("sent", self.browser.text("main"))
         self.assertIn("Events", self.browser.text("main"))
 
+    def test_schedules(self):
+        self.sql("SELECT claimq_schedule('nightly', '0 3 * * *', 'reports',"
+                 " 'all')")
+        self.enter()
+        self.browser.press("c")
+        self.until("schedules", [["nightly", "0 3 * * *", "reports"]])
+        self.sql("SELECT claimq_unschedule('nightly')")
+        self.sql("SELECT claimq_schedule('hourly', '@hourly', 'reports', 1)")
+        self.until("schedules", [["hourly", "@hourly", "reports"]])
+
     def test_letters(self):
         """Search, requeue and discard, one and many."""
         ids = [self.letter("mail", "p%d" % n, "reason %d" % n,

@@ -41,6 +41,10 @@ class Tests(Case):
             look.rows("DELETE FROM claimq_meta")
         with self.assertRaises(sqlite3.OperationalError):
             look.value("SELECT claimq_submit('mail', 'a')")
+        # Two locks: the file is open for reading alone.
+        look.db.execute("PRAGMA query_only=0").fetchall()
+        with self.assertRaises(sqlite3.OperationalError):
+            look.rows("DELETE FROM claimq_meta")
         self.assertEqual(self.one("SELECT count(*) FROM claimq_job"), 0)
 
     def test_wait(self):

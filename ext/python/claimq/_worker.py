@@ -20,7 +20,6 @@ does counts, and the worker goes on with the next job.
 SIGTERM and SIGINT, or stop(), end the loop: what is held and not begun is given
 back at once, and the job at hand is finished.
 """
-import collections
 import json
 import logging
 import os
@@ -69,6 +68,7 @@ class Job:
         self.payload = row["payload"]
         self.attempt = row["attempt_index"]
         self.claim = (row["claim_id"], row["lease_token"])
+        self.begun = False                    # under the worker's lock
         self.lost = threading.Event()
         self.stopping = stopping
 
@@ -94,9 +94,8 @@ class Worker:
         self.begun = 0                        # jobs, so far
         self._stopping = threading.Event()
         self._words = queue.SimpleQueue()     # to the thread that renews
-        self._lock = threading.Lock()         # for these two:
-        self._waiting = collections.deque()   # held, and not begun
-        self._current = None
+        self._lock = threading.Lock()         # for what is held:
+        self._held = []
 
     def stop(self, *_):
         """End run() soon.  May be called from any thread or signal handler."""
@@ -119,16 +118,16 @@ class Worker:
                 job = self._begin()
                 if job:
                     self._settle(db, job, *self._handle(job))
-                elif not self._take(self._claim(db)):
+                elif not self._swap(None, self._claim(db)):
                     db.execute(_WAIT, [_WAIT_MS, self.lane,
                                        *self.scope]).fetchall()
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-            if self._current:                 # the handler was broken off
-                self._take([self._current])
             self._words.put("end")
             renewer.join()
+            for job in self._held:            # the handler was broken off
+                self._call(db, job, "release(?, ?)", [])
             second.close()
             db.close()
         return self.begun
@@ -140,23 +139,22 @@ class Worker:
         return [Job(dict(zip(names, row)), self._stopping)
                 for row in cursor.fetchall()]
 
-    def _take(self, jobs):
-        """These are held from now on, and nothing is at hand."""
+    def _swap(self, done, jobs):
+        """This one is no longer held, but those are."""
         with self._lock:
-            self._current = None
-            self._waiting.extend(jobs)
+            self._held = [job for job in self._held if job is not done] + jobs
         return jobs
 
     def _begin(self):
-        """The next job, which is at hand then; None if there is none."""
+        """The next job that is held, which is begun then; None: there is none.
+        """
         with self._lock:
-            while self._waiting and not self._stopping.is_set():
-                job = self._waiting.popleft()
-                if not job.lost.is_set():
-                    self._current = job
-                    self.begun += 1
-                    return job
-        return None
+            self._held = [job for job in self._held if not job.lost.is_set()]
+            if self._stopping.is_set() or not self._held:
+                return None
+            self._held[0].begun = True
+            self.begun += 1
+            return self._held[0]
 
     def _handle(self, job):
         """Call the handler; returns the verb that settles and its arguments."""
@@ -186,9 +184,9 @@ class Worker:
                 if claimq.code(error) != "claim_lost":
                     raise
                 job.lost.set()
-            if not self._waiting and not self._stopping.is_set():
+            if len(self._held) <= 1 and not self._stopping.is_set():
                 jobs = self._claim(db)
-        self._take(jobs)
+        self._swap(job, jobs)
 
     def _renew(self, db):
         """The thread: renews; gives back when the worker is stopping."""
@@ -200,19 +198,16 @@ class Worker:
                 word = None
             if word:
                 self._stopping.set()
-            if self._stopping.is_set():
-                self._give_back(db)
             with self._lock:
-                held = [self._current, *self._waiting]
-            for job in filter(None, held):
+                held = self._held
+                if self._stopping.is_set():
+                    self._held = [job for job in held if job.begun]
+                keep = self._held
+            for job in held:
+                if job not in keep:
+                    self._call(db, job, "release(?, ?)", [])
+            for job in keep:
                 self._call(db, job, "renew(?, ?, ?)", [self.lease_ms])
-
-    def _give_back(self, db):
-        with self._lock:
-            jobs = list(self._waiting)
-            self._waiting.clear()
-        for job in jobs:
-            self._call(db, job, "release(?, ?)", [])
 
     def _call(self, db, job, verb, arguments):
         """What fails here for another reason than a lost claim (a lock that was

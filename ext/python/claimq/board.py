@@ -227,7 +227,7 @@ class Board(http.server.ThreadingHTTPServer):
                 "held": held[:PAGE], "all_held": len(held),
                 "series": series(picture, discipline, scope),
                 "limits": look.limits(scope) if discipline == "lane" else [],
-                "schedules": look.schedules(scope)["rows"]
+                "schedules": look.schedules_of(scope)
                 if discipline == "lane" else [],
                 "blocked": discipline == "lane" and bool(
                     look.columns("claimq_after"))}
@@ -527,6 +527,9 @@ def main(options):
                       % (options.listen, options.port, error.strerror))
     print("claimq board of %s, %s" % (
         options.file, "may change it" if options.write else "read-only"))
+    if options.listen not in ("127.0.0.1", "::1", "localhost"):
+        print("claimq: everybody who can reach %s and has the token gets in;"
+              " there is no TLS" % options.listen, file=sys.stderr)
     print("%s?token=%s" % (board.url, board.token), flush=True)
     try:
         board.serve_forever()

@@ -8,11 +8,14 @@
 Two threads, each with a read-only connection.  The watcher sleeps in
 claimq_wait() and so learns of each commit; it also notices when a row falls due
 or a lease ends, which no commit tells.  The counter then looks at everything,
-and rests: twenty times as long as the looking took (a hundred times in a
+and rests: thirty times as long as the looking took (a hundred times in a
 database without WAL, where a reader keeps writers waiting), so that nobody
 notices it.  A file that is counted in 5 ms is counted several times a second,
-one of millions of rows that takes 2 s every 40 s; the picture says how old it
-is.  Nothing else is ever done behind the back of a request.
+one of millions of rows that takes 2 s once a minute; the picture says how old
+it is.  Nothing else is ever done behind the back of a request.
+
+The plots of lanes are made of what the database remembers: which jobs were
+submitted and which ended, when.  Each of these rows is read once.
 """
 import collections
 import sqlite3
@@ -39,7 +42,8 @@ class Live:
         self._stopped = threading.Event()
         self._threads = []
         self._looks = []
-        self._past = {}                   # buckets that do not change any more
+        self._last = {}                   # the keys up to which was read:
+        self._past = {}                   # {bar: {lane: [submitted, ok, bad]}}
         self._depths = collections.deque(maxlen=BUCKETS)
         self._processed = collections.deque(maxlen=240)
 
@@ -118,7 +122,7 @@ class Live:
             self._stopped.wait(self.pause)
 
     def _count(self, look):
-        rest = 20 if look.value("PRAGMA journal_mode") == "wal" else 100
+        rest = 30 if look.value("PRAGMA journal_mode") == "wal" else 100
         if self.picture is None:
             rows = [dict(row, rate=None) for row in look.preview()]
             self.picture = {
@@ -126,7 +130,7 @@ class Live:
                 "scopes": rows, "all_scopes": len(rows),
                 "totals": {name: sum(row[name] for row in rows)
                            for name in COUNTS},
-                "workers": [], "past": [({}, {})] * BUCKETS, "depths": [],
+                "workers": [], "past": [{}] * BUCKETS, "depths": [],
                 "next_at_ms": None}
             self._notify()
         while not self._stopped.is_set():
@@ -154,14 +158,13 @@ class Live:
         scopes, totals, n = look.fullest(SCOPES)
         held = look.held()
         owners = look.recent_owners()
-        rates = look.rates()
-        past = [self._bucket(look, start, now) for start in _starts(now)]
+        past = self._tally(look, now)
         processed = look.processed()
         self._processed.append((now, processed))
         for row in scopes:
             row["rate"] = None
             if row["discipline"] == "lane":
-                row["rate"] = rates.get(row["scope"], 0)
+                row["rate"] = _lane_rate(past, row["scope"], now)
             elif row["discipline"] == "outbox":
                 row["rate"] = self._rate(row["scope"])
         self._remember(now, scopes)
@@ -172,19 +175,25 @@ class Live:
             "depths": list(self._depths),
             "next_at_ms": _next(scopes, held, now)}
 
-    def _bucket(self, look, start, now):
-        """(submitted, ended) of one bar of the plots; those that are over are
-        remembered."""
-        known = self._past.get(start)
-        if known is None:
-            known = (look.submitted(start, start + BUCKET),
-                     look.ended(start, start + BUCKET))
-            if start + 2 * BUCKET <= now:
-                self._past[start] = known
-                for old in [at for at in self._past
-                            if at < now - (BUCKETS + 2) * BUCKET]:
-                    del self._past[old]
-        return known
+    def _tally(self, look, now):
+        """{lane: [submitted, succeeded, other ends]} for each bar."""
+        starts = _starts(now)
+        for what in ("submitted", "ended"):
+            if what not in self._last:
+                self._last[what] = look.before(what, starts[0])
+            for _ in range(5):            # 100,000 rows; the rest next time
+                rows, last = look.tally(what, self._last[what], BUCKET)
+                if last is None:
+                    break
+                self._last[what] = last
+                for row in rows:
+                    bar = self._past.setdefault((row["at"] or 0) * BUCKET, {})
+                    place = 0 if what == "submitted" else 2 - row["ok"]
+                    bar.setdefault(row["lane_id"], [0, 0, 0])[place] += row["n"]
+        for old in [at for at in self._past if at < starts[0]]:
+            del self._past[old]
+        return [{lane: list(counts) for lane, counts
+                 in self._past.get(start, {}).items()} for start in starts]
 
     def _rate(self, queue):
         """Messages per second of a queue, as far as we have watched, at most
@@ -225,15 +234,16 @@ def series(picture, discipline=None, scope=None):
         now = sum(depth(row) for row in picture["scopes"]
                   if row["discipline"] == "lane"
                   and scope in (None, row["scope"]))
-        for submitted, ended in picture["past"]:
-            lanes = ended if scope is None else ended.keys() & {scope}
-            done.append(sum(ended[lane][0] for lane in lanes))
-            failed.append(sum(ended[lane][1] for lane in lanes))
-        for (submitted, _), ok, bad in zip(reversed(picture["past"]),
-                                           reversed(done), reversed(failed)):
-            depths.insert(0, max(0, now))
-            now += ok + bad - (sum(submitted.values()) if scope is None
-                               else submitted.get(scope, 0))
+        for bar in picture["past"]:
+            lanes = bar if scope is None else bar.keys() & {scope}
+            done.append(sum(bar[lane][1] for lane in lanes))
+            failed.append(sum(bar[lane][2] for lane in lanes))
+        for n in range(BUCKETS - 1, -1, -1):
+            depths.append(max(0, now))
+            bar = picture["past"][n]
+            lanes = bar if scope is None else bar.keys() & {scope}
+            now += done[n] + failed[n] - sum(bar[lane][0] for lane in lanes)
+        depths.reverse()
     else:
         seen, last = dict(picture["depths"]), None
         for start in starts:
@@ -244,6 +254,13 @@ def series(picture, discipline=None, scope=None):
     return {"width_ms": BUCKET, "end_ms": starts[-1] + BUCKET,
             "at_ms": picture["at_ms"], "depth": depths, "done": done,
             "failed": failed}
+
+
+def _lane_rate(past, lane, now):
+    """Completions per second in the last minute: six bars, and as much of the
+    present one as there is."""
+    n = sum(bar[lane][1] for bar in past[-7:] if lane in bar)
+    return n * 1000 / (6 * BUCKET + max(1, now % BUCKET))
 
 
 def _starts(now):

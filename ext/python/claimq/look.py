@@ -35,7 +35,7 @@ PREVIEW = 200             # characters of a payload in a list
 PAYLOAD = 64 * 1024       # and on its own page
 HELD = 2000               # rows that are held, and are shown, at most
 COUNTED = 20000           # rows that preview() counts in a scope
-BAR = 100000              # rows that are counted for one bar of a plot
+BAR = 20000               # rows that are counted for a plot at a time
 
 COUNTS = ("ready", "delayed", "held", "expired", "blocked", "limited", "dead")
 DISCIPLINES = ("lane", "session", "outbox", "contest", "dead_letter")
@@ -269,16 +269,29 @@ class Look:
 
     def held(self):
         """What is claimed, live or expired, at most HELD of each discipline.
-        No index knows: this reads every job and batch, and is for live.py."""
+        No index knows: this reads every job and batch, some at a time, and is
+        for live.py."""
         found = []
+        for discipline, table, key, scope in (
+                ("lane", "claimq_job", "job_id", "lane_id"),
+                ("session", "claimq_batch", "enqueue_seq", "session_id")):
+            claims = {}
+            for first, last in self._parts(table, key):
+                for row in self.rows(
+                        "SELECT %s AS scope, %s AS key, 0 AS n, claim_id,"
+                        " owner_id, incarnation_id, claimed_at_ms,"
+                        " expires_at_ms FROM %s NOT INDEXED WHERE %s>=? AND"
+                        " %s<? AND owner_id IS NOT NULL LIMIT ?"
+                        % (scope, key, table, key, key), first, last, HELD):
+                    row = claims.setdefault(row["claim_id"], row)
+                    row["n"] += 1
+                if len(claims) >= HELD:
+                    break
+            for row in claims.values():
+                del row["claim_id"]
+                row["discipline"] = discipline
+                found.append(row)
         for discipline, sql in (
-                ("lane", "SELECT lane_id AS scope, job_id AS key, 1 AS n,"
-                 " owner_id, incarnation_id, claimed_at_ms, expires_at_ms"
-                 " FROM claimq_job NOT INDEXED WHERE owner_id IS NOT NULL"),
-                ("session", "SELECT session_id AS scope, min(enqueue_seq) AS"
-                 " key, count(*) AS n, owner_id, incarnation_id,"
-                 " claimed_at_ms, expires_at_ms FROM claimq_batch NOT INDEXED"
-                 " WHERE owner_id IS NOT NULL GROUP BY claim_id"),
                 ("outbox", "SELECT queue_name AS scope, partition AS key,"
                  " claim_size AS n, owner_id, incarnation_id, claimed_at_ms,"
                  " expires_at_ms FROM claimq_partition"
@@ -296,6 +309,17 @@ class Look:
                 found.append(row)
         return found
 
+    def _parts(self, table, key, size=20000):
+        """Ranges of keys that cover a table.  Each is to be read in a
+        transaction of its own: while one is open, SQLite cannot reuse the
+        write-ahead log, and writers become slower as that grows."""
+        first = self.value("SELECT min(%s) FROM %s" % (key, table))
+        last = self.value("SELECT max(%s) FROM %s" % (key, table))
+        while first is not None and first <= last:
+            yield first, first + size
+            first = self.value("SELECT %s FROM %s WHERE %s>=? ORDER BY 1"
+                               " LIMIT 1" % (key, table, key), first + size)
+
     def recent_owners(self, limit=500):
         """Who has completed jobs lately: {owner: (jobs, last time)}."""
         return {row["owner"]: (row["n"], row["at_ms"]) for row in self.rows(
@@ -304,23 +328,6 @@ class Look:
             "   occurred_at_ms FROM claimq_event ORDER BY event_id DESC"
             "   LIMIT ?) AS e CROSS JOIN claimq_job AS j USING(job_id)"
             " WHERE j.settled_owner_id IS NOT NULL GROUP BY 1", limit)}
-
-    def rates(self, window_ms=60000, limit=20000):
-        """Completions per second of each lane, in the last minute, or since
-        the oldest of so many events if they do not reach that far."""
-        now = now_ms()
-        rows = self.rows(
-            "SELECT lane_id, outcome, count(*) AS n, min(occurred_at_ms) AS"
-            " first FROM (SELECT lane_id, outcome, occurred_at_ms"
-            "   FROM claimq_event ORDER BY event_id DESC LIMIT ?)"
-            " WHERE occurred_at_ms>? GROUP BY 1, 2", limit, now - window_ms)
-        if sum(row["n"] for row in rows) >= limit:
-            window_ms = max(1, now - min(row["first"] for row in rows))
-        found = {}
-        for row in rows:
-            if row["outcome"] == "success":
-                found[row["lane_id"]] = row["n"] * 1000 / window_ms
-        return found
 
     def processed(self):
         """How far the cursors of each queue have come, added up."""
@@ -350,28 +357,29 @@ class Look:
                 high = middle
         return low
 
-    def ended(self, start_ms, end_ms):
-        """{lane: [succeeded, others]} of the jobs that ended in that time."""
-        first, last = (self.first_at("claimq_event", "event_id",
-                                     "occurred_at_ms", at)
-                       for at in (start_ms, end_ms))
-        found = {}
-        for row in self.rows(
-                "SELECT lane_id, outcome='success' AS ok, count(*) AS n"
-                " FROM (SELECT lane_id, outcome FROM claimq_event"
-                "   WHERE event_id>=? AND event_id<? LIMIT ?)"
-                " GROUP BY 1, 2", first, last, BAR):
-            found.setdefault(row["lane_id"], [0, 0])[1 - row["ok"]] = row["n"]
-        return found
+    def tally(self, what, after, width_ms):
+        """(rows, last): what came after the key `after`, how many of each lane
+        in each width_ms of time, of at most BAR rows, and the last key of
+        these; None if there is nothing.  what: submitted, or ended."""
+        table, key, column, ok = {
+            "submitted": ("claimq_job", "job_id", "created_at_ms", "1"),
+            "ended": ("claimq_event", "event_id", "occurred_at_ms",
+                      "outcome='success'")}[what]
+        rows = self.rows(
+            "SELECT lane_id, %s/? AS at, ok, count(*) AS n, max(%s) AS last"
+            " FROM (SELECT %s, lane_id, %s, %s AS ok FROM %s WHERE %s>?"
+            "   ORDER BY %s LIMIT ?) GROUP BY 1, 2, 3"
+            % (column, key, key, column, ok, table, key, key),
+            width_ms, after, BAR)
+        last = max((row["last"] for row in rows), default=None)
+        return rows, last
 
-    def submitted(self, start_ms, end_ms):
-        """{lane: jobs} that were submitted in that time."""
-        first, last = (self.first_at("claimq_job", "job_id", "created_at_ms",
-                                     at) for at in (start_ms, end_ms))
-        return {row["lane_id"]: row["n"] for row in self.rows(
-            "SELECT lane_id, count(*) AS n FROM (SELECT lane_id FROM claimq_job"
-            "   WHERE job_id>=? AND job_id<? LIMIT ?) GROUP BY 1",
-            first, last, BAR)}
+    def before(self, what, at_ms):
+        """The last key before that time, for tally()."""
+        return self.first_at(*{
+            "submitted": ("claimq_job", "job_id", "created_at_ms"),
+            "ended": ("claimq_event", "event_id", "occurred_at_ms")}[what],
+            at_ms) - 1
 
     # ---------------------------------------------------------------------
     # The rows of a scope, page by page.  `after` is the key of the last row of
@@ -563,17 +571,24 @@ class Look:
                 " WHERE opens_at_ms>? LIMIT 20", lane, SEARCH, now)
         return rows
 
-    def schedules(self, lane=None, after=None, limit=PAGE):
+    def schedules(self, after=None, limit=PAGE):
+        """By name."""
         if not self.columns("claimq_schedule"):
             return {"rows": [], "after": None}
-        where = "" if lane is None else " AND lane_id=?"
         rows = self.rows(
-            "SELECT %s FROM claimq_schedule WHERE name>? %s"
-            " ORDER BY name LIMIT ?" % (
-                self._short("claimq_schedule"), where),
-            json.loads(after) if after else "",
-            *([] if lane is None else [lane]), limit + 1)
+            "SELECT %s FROM claimq_schedule WHERE name>? ORDER BY name LIMIT ?"
+            % self._short("claimq_schedule"),
+            json.loads(after) if after else "", limit + 1)
         return _cut(rows, limit, "name")
+
+    def schedules_of(self, lane, limit=PAGE):
+        """Those of a lane that will come, the next first."""
+        if not self.columns("claimq_schedule"):
+            return []
+        return self.rows(
+            "SELECT %s FROM claimq_schedule INDEXED BY claimq_schedule_by_lane"
+            " WHERE lane_id=? AND next_at_ms IS NOT NULL ORDER BY next_at_ms"
+            " LIMIT ?" % self._short("claimq_schedule"), lane, limit)
 
     def _short(self, table, size=PREVIEW, without=()):
         """All columns of a table, those of any type cut to so many characters

@@ -187,6 +187,7 @@ class _Top:
         self.curses = curses
         self.screen, self.live = screen, live
         self.view = View(options)
+        self.picture = live.picture       # the one that is shown
         self.page = None                  # lines of another page, or None
         self.typing = False
         self.look = Look(options.file)    # for claimq_why
@@ -214,8 +215,10 @@ class _Top:
             self.draw()
             while self.keys():
                 ready = select.select([0, read], [], [], 1)[0]
-                if read in ready and bytes([signal.SIGWINCH]) in os.read(
-                        read, 4096):
+                told = os.read(read, 4096) if read in ready else b""
+                if b"c" in told:
+                    self.picture = self.live.picture
+                if bytes([signal.SIGWINCH]) in told:
                     size = shutil.get_terminal_size()
                     self.curses.resizeterm(size.lines, size.columns)
                     self.screen.clearok(True)
@@ -229,7 +232,7 @@ class _Top:
         bold, reverse = self.curses.A_BOLD, self.curses.A_REVERSE
         style = {"title": bold, "head": reverse, "chosen": bold,
                  "row": 0, "note": 0}
-        picture = self.live.picture
+        picture = self.picture
         if self.page is not None:
             lines = [(line, "title" if n == 0 else "row")
                      for n, line in enumerate(self.page)]

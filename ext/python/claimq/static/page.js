@@ -174,7 +174,8 @@ function whole(value) {               // a value on a sheet
 
 function rate(n) {
   return n === null || n === undefined ? "–"
-    : n === 0 ? "0" : n >= 100 ? count(Math.round(n)) : n >= 10 ? n.toFixed(1) : n.toFixed(2);
+    : n === 0 ? "0" : n >= 100 ? count(Math.round(n))
+    : n.toFixed(n >= 10 ? 1 : 2);
 }
 
 /* ---------------------------------------------------------------------- */
@@ -318,7 +319,8 @@ function plots(series, title) {
 /* ---------------------------------------------------------------------- */
 /* Parts of views */
 
-const words = { interrupted_reclaimed: "taken over", dead_letter: "dead letters",
+const words = { interrupted_reclaimed: "taken over",
+  dead_letter: "dead letters",
   running: "running", retry: "asked for a retry", success: "succeeded",
   reprocessing: "claimed", command_in_front: "a command is in front",
   capability: "capabilities are missing", kept_back: "kept back",
@@ -397,8 +399,8 @@ function pager(next) {
 
 function facts(pairs) {
   return h("dl", { class: "facts" }, pairs.filter(([, value]) =>
-    value !== null && value !== undefined && value !== "").map(([name, value]) =>
-    [h("dt", null, name), h("dd", null, value)]));
+    value !== null && value !== undefined && value !== "")
+    .map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
 }
 
 function payload(title, value, row) {
@@ -433,8 +435,8 @@ function title(name, what, crumb, right) {
 }
 
 function figures(list) {
-  return h("div", { class: "sheet figures" }, list.map(([name, n, text, unit]) =>
-    h("div", { class: "figure" + (n ? "" : " zero"), "data-figure": name },
+  return h("div", { class: "sheet figures" }, list.map((
+    [name, n, text, unit]) => h("div", { class: "figure" + (n ? "" : " zero"), "data-figure": name },
       h("div", { class: "name" }, h("span", { class: "dot " + name }),
         unit ? "completed" : name),
       h("div", { class: "n" }, text, unit ? h("small", null, unit) : null))));
@@ -514,7 +516,8 @@ const views = {
             number(row.expired, "expired", "warn"),
             number(row.dead, "dead", "alarm"),
             h("td", { class: "num" + (row.oldest_ready_at_ms === null
-              ? " none" : ""), "data-label": "oldest" }, when(row.oldest_ready_at_ms, since(row.oldest_ready_at_ms))),
+              ? " none" : ""), "data-label": "oldest" },
+            when(row.oldest_ready_at_ms, since(row.oldest_ready_at_ms))),
             h("td", { class: "num opt gone" }, rate(row.rate)),
             h("td", { class: "num opt gone" }, spark(row.series))))))) : empty(
           at.filter ? "No scope has that in its name."
@@ -1008,7 +1011,8 @@ function timeLine(job, attempts) {
     const kind = one.outcome || "running";
     add(kind, one.started_at_ms, [h("b", null, "Attempt "
       + one.attempt_index), " ", words[kind] || kind, " · ",
-    one.outcome === null ? "for " : "ran ", span(Math.max(0, end - Number(one.started_at_ms)))],
+    one.outcome === null ? "for " : "ran ",
+    span(Math.max(0, end - Number(one.started_at_ms)))],
     h("div", { class: "sub" }, one.owner_id, one.incarnation_id ? " ("
       + one.incarnation_id + ")" : ""),
     one.error ? h("div", { class: "error" }, one.error, one.error_class
