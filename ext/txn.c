@@ -171,6 +171,7 @@ static int cqTxnOpen(CqOp *p, const CqTask *pTask){
   int bAuto = sqlite3_get_autocommit(p->db);
   assert( !p->bOwnTxn || pTask->bInit );
   cqTxnReady(p, pTask);
+  if( p->rc ) return 0;           /* Perhaps also SQLITE_BUSY: of the schema */
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);
   if( cqIsBusy(p) ){
     claimqOpReset(p);
