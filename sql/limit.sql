@@ -422,7 +422,7 @@ INSERT INTO {{S}}.claimq_head_look SELECT id FROM claimq_ids(:ids)
 
 -- name: LIMIT_OPENED
 -- Heads of the list whose group has opened stand among the open ones.
-UPDATE {{S}}.claimq_head SET place=-1, due=(
+UPDATE {{S}}.claimq_head NOT INDEXED SET place=-1, due=(
     SELECT min(due) FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
     WHERE j.lane_id=claimq_head.lane_id
       AND j.partition_key=claimq_head.partition_key
