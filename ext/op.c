@@ -142,6 +142,7 @@ CQ_PRIV void *claimqRealloc(CqOp *p, void *pOld, i64 nByte){
 ** number.
 */
 CQ_PRIV i64 claimqSystemClock(CqConn *pConn){
+  static const sqlite3_int64 iUnixEpoch = 210866760000000LL; /* 1970-01-01 */
   sqlite3_vfs *pVfs = pConn->pVfs;
   sqlite3_int64 iJulian = 0;
   if( pVfs==0 ){
@@ -156,8 +157,7 @@ CQ_PRIV i64 claimqSystemClock(CqConn *pConn){
     pVfs->xCurrentTime(pVfs, &r);
     iJulian = (sqlite3_int64)(r*86400000.0 + 0.5);
   }
-  iJulian -= 210866760000000LL;            /* 1970-01-01 */
-  return iJulian<0 ? 0 : iJulian;
+  return iJulian>iUnixEpoch ? iJulian-iUnixEpoch : 0;
 }
 
 /*
