@@ -387,7 +387,8 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_LIMITS      0x40
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
-CQ_PRIV void claimqSettingsSet(CqOp*, int mSetting);      /* Add one of them */
+/* Add one of them, as part of a task. */
+CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
 /* Before main is read by an operation that will write, inside the user's
 ** transaction: take the lock, because later it could not be waited for. */
 CQ_PRIV void claimqLockFirst(CqOp*);

@@ -675,12 +675,7 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   if( pE->bAny ) cqLimitOf(p, pE, CQ_SQL_LIMIT_PARK);
   cqLimitOf(p, pE, CQ_SQL_LIMIT_PLACE);
   if( pE->bGroups ) cqLimitOf(p, pE, CQ_SQL_LIMIT_LOOK_ALL);
-  if( pE->bSettings ){
-    memset(&s, 0, sizeof(s));
-    claimqTxnGuard(p, &s);
-    claimqSettingsSet(p, CQ_SET_LIMITS);
-    claimqTxnUnguard(p, pTask, &s);
-  }
+  if( pE->bSettings ) claimqSettingsSet(p, pTask, CQ_SET_LIMITS);
 }
 
 static void cqLimitAnswer(CqOp *p, CqTask *pTask){

@@ -288,20 +288,13 @@ static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
 */
 static void cqScheduleApply(CqOp *p, CqTask *pTask){
   CqSchedule *pN = (CqSchedule*)pTask;
-  CqStmt guard;
-  memset(&guard, 0, sizeof(guard));
-  if( pN->bFirst ){
-    claimqTxnGuard(p, &guard);
-    claimqSettingsSet(p, CQ_SET_SCHEDULES);
-  }
+  if( pN->bFirst ) claimqSettingsSet(p, pTask, CQ_SET_SCHEDULES);
   cqScheduleWrite(p, pN);
-  if( pN->bFirst ) claimqTxnUnguard(p, pTask, &guard);
 }
 
 static void cqScheduleAnswer(CqOp *p, CqTask *pTask){
   CqSchedule *pN = (CqSchedule*)pTask;
-  CqText none = {0, 0};
-  claimqRequestAnswer(p, none, pN->iNext);
+  claimqRequestAnswer(p, claimqStr(0), pN->iNext);
   if( p->pReq ) p->pReq->bNull = !pN->bNext;
 }
 
@@ -349,8 +342,7 @@ static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
 }
 
 static void cqUnscheduleAnswer(CqOp *p, CqTask *pTask){
-  CqText none = {0, 0};
-  claimqRequestAnswer(p, none, ((CqUnschedule*)pTask)->n);
+  claimqRequestAnswer(p, claimqStr(0), ((CqUnschedule*)pTask)->n);
 }
 
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){

@@ -162,11 +162,17 @@ static void cqSettingsWrite(CqOp *p, int mSettings){
 }
 
 /*
-** For xApply: add a setting that claimq_init() knows no option for.
+** For xApply: add a setting that claimq_init() knows no option for.  Guarded,
+** so that the task can be undone although all statements expire.
 */
-CQ_PRIV void claimqSettingsSet(CqOp *p, int mSetting){
-  int mSettings = claimqSettings(p);
+CQ_PRIV void claimqSettingsSet(CqOp *p, CqTask *pTask, int mSetting){
+  CqStmt guard;
+  int mSettings;
+  memset(&guard, 0, sizeof(guard));
+  claimqTxnGuard(p, &guard);
+  mSettings = claimqSettings(p);
   if( p->rc==SQLITE_OK ) cqSettingsWrite(p, mSettings | mSetting);
+  claimqTxnUnguard(p, pTask, &guard);
 }
 
 /*
