@@ -443,22 +443,29 @@ AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- fragment: LANE_WAITING_SETS
+-- The sets of jobs that wait for a grant or for other jobs, and so are not in
+-- claimq_job_by_due.  By the index claimq_job_by_set, if the database has it;
+-- else all jobs are read, once, and only if a set is asked for that has no job
+-- in claimq_job_by_due.
+SELECT j.cap_id FROM {{S}}.claimq_job AS j
+WHERE j.due IS NULL AND j.terminal_at_ms IS NULL AND j.cap_id<>0
+
 -- name: LANE_OLD_SETS like VACUUM_ROWS
 -- Sets that no job has which is, or can become, claimable.  This looks at all
--- sets, as claims do, and seeks twice for each; not at jobs.
+-- sets, as claims do, and seeks twice for each.  (SQLite computes of a CASE
+-- only what it needs; of ANDs it would begin with the last.)
 SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
-WHERE NOT EXISTS (
+WHERE CASE
+  WHEN EXISTS (
     SELECT 1 FROM {{LANE_INDEX}}
     WHERE lane_id=s.lane_id AND partition_key=s.partition_key
-      AND cap_id=s.cap_id AND due IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
-    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id<>0)
-  AND NOT EXISTS (
+      AND cap_id=s.cap_id AND due IS NOT NULL) THEN 0
+  WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_head AS h
     WHERE h.lane_id=s.lane_id AND h.partition_key=s.partition_key
-      AND h.cap_id=s.cap_id)
+      AND h.cap_id=s.cap_id) THEN 0
+  ELSE s.cap_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY cap_id LIMIT :limit
 
 -- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE

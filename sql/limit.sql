@@ -514,14 +514,12 @@ SELECT group_id FROM {{S}}.claimq_group WHERE lane_id=:lane
 -- name: LIMIT_OLD_HEADS like VACUUM_ROWS
 -- Heads without a job that is, or can become, claimable.
 SELECT head_id AS id, 0 AS at_ms FROM {{S}}.claimq_head AS h
-WHERE NOT EXISTS (
+WHERE CASE
+  WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_due
     WHERE lane_id=h.lane_id AND partition_key=h.partition_key
-      AND cap_id=-h.head_id AND due IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
-    WHERE cap_id=-h.head_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id<>0)
+      AND cap_id=-h.head_id AND due IS NOT NULL) THEN 0
+  ELSE -h.head_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY head_id LIMIT :limit
 
 -- name: LIMIT_OLD_HEADS_DELETE like VACUUM_DELETE
