@@ -7,8 +7,8 @@
 -- begin in a while, and whether groups take turns.
 --
 -- A lane without a row here has none.  NULL: not limited.
--- claimq_limit() writes it, and so may plain SQL: the triggers below bring slots
--- and groups to what the limits want.
+-- claimq_limit() writes it, and so may plain SQL: the triggers below bring
+-- slots and groups to what the limits want.
 CREATE TABLE {{S}}.claimq_limit(
   lane_id          TEXT NOT NULL PRIMARY KEY,
   max_active       INTEGER,
@@ -34,8 +34,7 @@ CREATE TABLE {{S}}.claimq_limit(
   CONSTRAINT
     "claimq: bad_argument: per_ms and group_per_ms must be 1 or more"
   CHECK(ifnull(per_ms, 1)>=1 AND ifnull(group_per_ms, 1)>=1),
-  CONSTRAINT
-    "claimq: bad_argument: rate and per_ms belong together, and so do group_rate and group_per_ms: give both, or NULL for both"
+  CONSTRAINT "claimq: bad_argument: rate and per_ms belong together, and so do group_rate and group_per_ms: give both, or NULL for both"
   CHECK((rate IS NULL)=(per_ms IS NULL)
     AND (group_rate IS NULL)=(group_per_ms IS NULL)),
   CONSTRAINT "claimq: bad_argument: fair must be 0 or 1"
@@ -631,8 +630,8 @@ WHERE problem IS NOT NULL
 
 -- name: LIMIT_CHECK_STARTS like CHECK
 -- They are numbered one after the other, and none is before the one in front.
-SELECT 'claimq_start' AS table_name, lane_id||'/'||group_id||'/'||seq AS row_key,
-  problem
+SELECT 'claimq_start' AS table_name,
+  lane_id||'/'||group_id||'/'||seq AS row_key, problem
 FROM (SELECT lane_id, group_id, seq, CASE
     WHEN NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_limit AS l WHERE l.lane_id=s.lane_id

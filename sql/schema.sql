@@ -699,9 +699,9 @@ BEGIN
   ON CONFLICT DO NOTHING;
 END;
 
--- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another had
--- removes that one, and fires no trigger for it: INSERT the new one into this
--- view.  A job that waits for others, or for which others wait, stays.  The
+-- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
+-- had removes that one, and fires no trigger for it: INSERT the new one into
+-- this view.  A job that waits for others, or for which others wait, stays.  The
 -- slot of one that is gone is free.
 CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
 
@@ -1046,7 +1046,8 @@ BEGIN
 END;
 
 -- The source keys of jobs that wait, or waited, for others, or for which others
--- wait or waited: so that INSERT OR REPLACE is noticed, see claimq_job_replaced.
+-- wait or waited: so that INSERT OR REPLACE is noticed.  See
+-- claimq_job_replaced.
 CREATE TABLE {{S}}.claimq_tied(
   lane_id    TEXT NOT NULL,
   source_key TEXT NOT NULL,
