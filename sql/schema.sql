@@ -701,8 +701,8 @@ END;
 
 -- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
 -- had removes that one, and fires no trigger for it: INSERT the new one into
--- this view.  A job that waits for others, or for which others wait, stays.  The
--- slot of one that is gone is free.
+-- this view.  A job that waits for others, or for which others wait, stays.
+-- The slot of one that is gone is free.
 CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_replaced_insert INSTEAD OF INSERT
