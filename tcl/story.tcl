@@ -23,6 +23,7 @@
 # end well.  Nothing depends on who is faster: each step waits for what it
 # needs, for a minute at most.
 
+source [file join $T(root) tcl files.tcl]
 set S(limit) 60
 
 # Make the packages of a language for this machine; returns their paths.  A
@@ -356,4 +357,50 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+#--------------------------------------------------------------------------
+# The README of a language
+
+# The Nth code block of a language in a file; raises if there is none.
+proc readme_block {file language n} {
+  set blocks [regexp -all -inline -- "(?n)^```$language\\n((?:.*\\n)*?)```$" \
+    [read_file $::T(root)/$file]]
+  if {$n*2 > [llength $blocks]} {error "$file has no block $n of $language"}
+  return [lindex $blocks [expr {$n*2-1}]]
+}
+
+# A file that has this text already is left alone: compilers look at its time.
+proc write_file {file text} {
+  if {[file exists $file] && [read_file $file] eq $text} return
+  file mkdir [file dirname $file]
+  set fd [open $file w]
+  fconfigure $fd -encoding utf-8
+  puts -nonewline $fd $text
+  close $fd
+}
+
+# The first two programs of a README, run as they stand there: one puts an
+# order and its job into app.db, the other works on it until SIGTERM.
+proc readme_story {language first worker} {
+  global S
+  array set S [list language $language pids {} n 0]
+  file delete {*}[glob -nocomplain app.db*]
+  step readme-first {
+    exec {*}$first 2>@1
+    open_db app.db
+    execsql {
+      SELECT * FROM orders;
+      SELECT lane_id, payload, state FROM claimq_job;
+    }
+  } {42 mail {order 42} ready}
+  step readme-worker {
+    set pid [cq_spawn worker.out {*}$worker]
+    set S(out,$pid) worker.out
+    lappend S(pids) $pid
+    until_sql {SELECT state='completed' FROM claimq_job}
+    lassign [end_worker $pid] status
+    list $status [output $pid]
+  } {{exit 0} {order 42}}
+  catch {close_db}
 }
