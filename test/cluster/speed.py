@@ -13,8 +13,8 @@ figures are medians of the rounds.
 """
 import json, multiprocessing, statistics, threading, time, uuid
 
-from http_worker import LOCAL
-from rqlite import CallError, Cluster, PATIENCE, die_with_parent, now_ms
+from client import CallError, Cluster, LOCAL, now_ms
+from rqlite import PATIENCE, die_with_parent
 
 SETUP = """
 CREATE TABLE IF NOT EXISTS hand(
