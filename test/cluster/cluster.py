@@ -627,8 +627,8 @@ def speed(t):
     nodes.start()
     same_version(list(nodes))
     setup(nodes.cluster())
-    for line in table(nodes.addresses(), 60 if QUICK else 150,
-                      1 if QUICK else 3, [1, 4] if QUICK else [1, 4, 16]):
+    for line in table(nodes, 60 if QUICK else 150, 1 if QUICK else 5,
+                      [1, 4] if QUICK else [1, 4, 16]):
         print(line, flush=True)
     leader = nodes.leader()
     other = next(n for n in nodes if n is not leader)
