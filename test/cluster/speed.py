@@ -12,7 +12,7 @@ answers a claim that is repeated.
 
 Each is asked as a user would ask it: for the columns that a worker needs, ten
 jobs by one statement, and with a `request` where a repeated call needs one.
-(Ten completions have none: a lane answers a repeated settlement without.)
+(Ten completions have none: a lane answers a repeated completion without.)
 
 The ways take turns, so that a busy minute of the machine hits all of them; the
 figures are medians of the rounds.  What a job costs the processors of all nodes
