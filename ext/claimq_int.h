@@ -59,8 +59,6 @@ typedef struct CqFuncDef CqFuncDef;       /* A scalar function */
 typedef struct CqCall CqCall;             /* One call of it */
 typedef struct CqDiscipline CqDiscipline; /* A way to queue */
 
-#define CQ_ARRAYSIZE(A) ((int)(sizeof(A)/sizeof(A[0])))
-
 /**************************************************************************
 ** Interface to op.c: sticky error, memory, clock.
 */
