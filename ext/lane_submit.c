@@ -129,7 +129,8 @@ static void cqSubmitRest(CqOp *p, CqPut *pPut){
   if( aOpt[CQ_SUBMIT_UNIQUE].bGiven && aOpt[CQ_SUBMIT_KEY].bGiven
    && !pOwn->bNoKey
   ){
-    claimqLaneAfterUnique(p, pPut->task.iAnswer, pPut->scope, aOpt[CQ_SUBMIT_KEY].t,
+    claimqLaneAfterUnique(p, pPut->task.iAnswer, pPut->scope,
+        aOpt[CQ_SUBMIT_KEY].t,
         claimqAddSat(claimqNow(p), aOpt[CQ_SUBMIT_UNIQUE].i));
   }
 }

@@ -342,7 +342,8 @@ static void cqPublishWrite(CqOp *p, CqPut *pPut){
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
   claimqBindNow(p, &s);
-  claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->task.iAnswer, CQ_NOTE_TYPE);
+  claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->task.iAnswer,
+      CQ_NOTE_TYPE);
   if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
   }
