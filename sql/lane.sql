@@ -262,14 +262,16 @@ settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 progress=ifnull(:progress, progress)
 
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+-- In a lane with limits it goes back to where it waits.
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until,
+  due=iif(due>=0 OR due<0 AND slot IS NOT NULL, :until, due),
   slot=slot, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
--- A job that stands among the ready ones stays there.
+-- A job that stands among the ready ones stays there, in a lane without limits.
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until
-WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
+WHERE {{LANE_HELD}} AND due<0 AND slot IS NULL AND {{NOW}} IS NOT NULL
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
