@@ -529,10 +529,12 @@ CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
 }
 
 /*
-** Upkeep: many heads of which something has fallen due; heads that promised
-** what they have not.
+** Upkeep: many heads of which something has fallen due; heads of which many
+** jobs have, which claimqLaneTidy() has moved; heads that promised what they
+** have not.
 */
 CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
+  const CqIds *pMoved = &((CqLane*)&pC->own)->late;
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   i64 nMost = CQ_DUE_MOST;
   CqStmt s;
@@ -543,6 +545,9 @@ CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
     nMost -= claimqLanePromote(p, pC, -pL->late.a[i], nMost);
   }
   for(i=0; i<pL->late.n; i++) claimqIdsAdd(p, &pL->wrong, pL->late.a[i]);
+  for(i=0; i<pMoved->n; i++){
+    if( pMoved->a[i]<0 ) claimqIdsAdd(p, &pL->wrong, -pMoved->a[i]);
+  }
   if( pL->wrong.n==0 ) return;
   s = claimqStmt(p, CQ_SQL_LIMIT_LOOK);
   claimqBindIds(p, &s, CQ_LIMIT_LOOK_ids, &pL->wrong);

@@ -72,7 +72,8 @@ SELECT (SELECT count(*) FROM (
   (SELECT min(t) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
-    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND reclaim='auto'
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+      AND (state<>'active' OR reclaim='auto')
     LIMIT :limit) WHERE t>:now) AS at_ms,
   (SELECT min(due) FROM {{LANE_INDEX}}
    WHERE {{LANE_SET}} AND due>:now) AS due
