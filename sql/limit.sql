@@ -123,7 +123,8 @@ CREATE TABLE {{S}}.claimq_slot(
 ) STRICT;
 
 CREATE INDEX {{S}}.claimq_slot_by_lane ON claimq_slot(lane_id, expires_at_ms);
-CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms);
+CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms)
+  WHERE group_id>0;
 CREATE INDEX {{S}}.claimq_slot_by_key ON claimq_slot(lane_id, source_key)
   WHERE source_key IS NOT NULL;
 
@@ -313,11 +314,11 @@ SELECT g.group_id, CASE
             SELECT i.expires_at_ms,
               row_number() OVER (ORDER BY i.expires_at_ms DESC) AS n
             FROM claimq_slot AS i INDEXED BY claimq_slot_by_group
-            WHERE i.group_id=g.group_id)
+            WHERE i.group_id=g.group_id AND i.group_id>0)
           WHERE n=l.group_max_active)
         END
       FROM claimq_slot AS j INDEXED BY claimq_slot_by_group
-      WHERE j.group_id=g.group_id)),
+      WHERE j.group_id=g.group_id AND j.group_id>0)),
     ifnull((
       SELECT s.at_ms+min(l.group_per_ms, 9223372036854775807-s.at_ms)
       FROM claimq_start AS s
@@ -455,7 +456,7 @@ WHERE lane_id=:lane AND expires_at_ms>:now
 
 -- fragment: LIMIT_GROUP_LEASES
 {{S}}.claimq_slot INDEXED BY claimq_slot_by_group
-WHERE group_id=:group AND expires_at_ms>:now
+WHERE group_id=:group AND group_id>0 AND expires_at_ms>:now
 
 -- name: LIMIT_LANE_LIVE
 -- How many leases are live?
