@@ -72,7 +72,8 @@ SELECT (SELECT count(*) FROM (
   (SELECT min(t) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
-    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND reclaim='auto'
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+      AND (state<>'active' OR reclaim='auto')
     LIMIT :limit) WHERE t>:now) AS at_ms,
   (SELECT min(due) FROM {{LANE_INDEX}}
    WHERE {{LANE_SET}} AND due>:now) AS due
@@ -264,14 +265,16 @@ settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 progress=ifnull(:progress, progress)
 
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+-- In a lane with limits it goes back to where it waits.
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until,
+  due=iif(due>=0 OR due<0 AND slot IS NOT NULL, :until, due),
   slot=slot, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
--- A job that stands among the ready ones stays there.
+-- A job that stands among the ready ones stays there, in a lane without limits.
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until
-WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
+WHERE {{LANE_HELD}} AND due<0 AND slot IS NULL AND {{NOW}} IS NOT NULL
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
