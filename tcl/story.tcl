@@ -188,7 +188,7 @@ proc story {language program} {
   story_sigterm
   story_lost
   story_wakes
-  step integrity {db one {PRAGMA integrity_check}} ok
+  step the-database-is-sound {db one {PRAGMA integrity_check}} ok
   close_db
 }
 
@@ -198,11 +198,11 @@ proc story_calls {} {
   set version [db one {SELECT claimq_version()}]
   close_db
   delete_db
-  step calls {
+  step every-call-is-answered {
     exec {*}$S(program) calls [pwd]/test.db
   } "version $version\njournal wal\nstale claim_lost\nother none"
   open_db
-  step rollback {
+  step an-order-and-its-job-are-rolled-back {
     execsql {
       SELECT group_concat(id) FROM orders;
       SELECT group_concat(payload) FROM claimq_job WHERE lane_id='orders';
@@ -216,7 +216,7 @@ proc story_drain {} {
   for {set i 0} {$i < 200} {incr i} {
     db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('drain','count')}
   }
-  step drain {
+  step two-workers-drain-a-lane {
     db eval {
       SELECT claimq_submit('drain', 'hold d1', 'priority', 1),
              claimq_submit('drain', 'hold d2', 'priority', 1)
@@ -256,7 +256,7 @@ proc commits {} {
 # One commit takes the first job, and each job is completed together with
 # taking the next: 21 for 20 jobs.  The lease is so long that none is renewed.
 proc story_commits {} {
-  step commits {
+  step one-commit-for-each-job {
     for {set i 0} {$i < 20} {incr i} {
       db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('c', 'nothing')}
     }
@@ -270,7 +270,7 @@ proc story_commits {} {
 
 # What the handler does decides.
 proc story_outcomes {} {
-  step outcomes {
+  step the-handler-decides-the-outcome {
     db eval {
       SELECT claimq_submit('o','fail','backoff_ms',1),
              claimq_submit('o','later'), claimq_submit('o','reject')
@@ -290,7 +290,7 @@ proc story_outcomes {} {
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
 # given back at once, and nothing counts as an attempt.
 proc story_sigterm {} {
-  step sigterm {
+  step SIGTERM-gives-work-back {
     for {set i 1} {$i <= 5} {incr i} {
       db eval {SELECT claimq_submit('t', 'hold t' || $i)}
     }
@@ -312,7 +312,7 @@ proc story_sigterm {} {
 # A job that takes longer than its lease is renewed.  One that is taken away is
 # reported as lost, is not settled, and the worker goes on.
 proc story_lost {} {
-  step renew {
+  step a-long-job-is-renewed {
     db eval {SELECT claimq_submit('r', 'hold r1')}
     set pid [start_worker r 600 1]
     until_file r1.begun
@@ -324,7 +324,7 @@ proc story_lost {} {
     list [end_worker $pid] \
       [db one {SELECT attempt_index FROM claimq_job WHERE lane_id='r'}]
   } {{{exit 0} {begun 1}} 0}
-  step lost {
+  step a-lost-job-is-reported {
     set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
     db eval {SELECT claimq_submit('l', 'count')}
     set pid [start_worker l 600 1]
@@ -342,7 +342,7 @@ proc story_lost {} {
 
 # A worker that has found nothing more takes what is put later.
 proc story_wakes {} {
-  step wakes {
+  step an-idle-worker-is-woken {
     db eval {SELECT claimq_submit('w', 'count')}
     set pid [start_worker w 30000 1]
     until_sql {SELECT count(*)=1 FROM claimq_job
