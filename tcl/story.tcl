@@ -386,7 +386,7 @@ proc readme_story {language first worker} {
   global S
   array set S [list language $language pids {} n 0]
   file delete {*}[glob -nocomplain app.db*]
-  step readme-first {
+  step the-first-program-of-the-README {
     exec {*}$first 2>@1
     open_db app.db
     execsql {
@@ -394,7 +394,7 @@ proc readme_story {language first worker} {
       SELECT lane_id, payload, state FROM claimq_job;
     }
   } {42 mail {order 42} ready}
-  step readme-worker {
+  step the-worker-of-the-README {
     set pid [cq_spawn worker.out {*}$worker]
     set S(out,$pid) worker.out
     lappend S(pids) $pid
