@@ -239,7 +239,7 @@ class Tests(Case):
                                  for row in rows]), (0, [("mail", 1, 1)]))
         code, rows = command_json("why", self.path, "lane", "mail")
         self.assertEqual((code, [row["reason"] for row in rows]),
-                         (0, ["claimable", "held"]))
+                         (0, ["held", "claimable"]))
         code, out, errors = command("top", self.path, "--once")
         self.assertEqual((code, errors), (0, ""))
         self.assertEqual(command("check", self.path)[0], 0)
