@@ -23,6 +23,7 @@
 # end well.  Nothing depends on who is faster: each step waits for what it
 # needs, for a minute at most.
 
+source [file join $T(root) tcl files.tcl]
 set S(limit) 60
 
 # Make the packages of a language for this machine; returns their paths.  A
@@ -268,23 +269,27 @@ proc story_commits {} {
   } {21 {{exit 0} {begun 20}}}
 }
 
-# What the handler does decides.
+# What the handler does decides.  A job that fails is tried again, until its
+# attempts are used up: then it becomes a dead letter, as one that is rejected.
 proc story_outcomes {} {
   step outcomes {
     db eval {
       SELECT claimq_submit('o','fail','backoff_ms',1),
-             claimq_submit('o','later'), claimq_submit('o','reject')
+             claimq_submit('o','later'), claimq_submit('o','reject'),
+             claimq_submit('o','fail','max_attempts',1)
     }
     set pid [start_worker o 30000 1]
-    until_sql {SELECT count(*)=3 FROM claimq_job
+    until_sql {SELECT count(*)=4 FROM claimq_job
                 WHERE lane_id='o' AND state IN ('completed','failed')}
     list {*}[db eval {
       SELECT payload, state, attempt_index, coalesce(last_error, '')
         FROM claimq_job WHERE lane_id='o' ORDER BY job_id
-    }] {*}[db eval {SELECT reason FROM claimq_letter WHERE scope='o'}] \
-      [lindex [end_worker $pid] 0]
+    }] letters {*}[db eval {
+      SELECT reason FROM claimq_letter WHERE scope='o' ORDER BY ref
+    }] [lindex [end_worker $pid] 0]
   } [string cat "/^fail completed 1 {?.*no luck.*}? later completed 1 " \
-    {.*later.* reject failed 0 .*poison.* .*poison.* {exit 0}$/}]
+    {.*later.* reject failed 0 .*poison.* fail failed 0 {?.*no luck.*}? } \
+    {letters .*poison.* {?.*no luck.*}? {exit 0}$/}]
 }
 
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
@@ -352,4 +357,50 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+#--------------------------------------------------------------------------
+# The README of a language
+
+# The Nth code block of a language in a file; raises if there is none.
+proc readme_block {file language n} {
+  set blocks [regexp -all -inline -- "(?n)^```$language\\n((?:.*\\n)*?)```$" \
+    [read_file $::T(root)/$file]]
+  if {$n*2 > [llength $blocks]} {error "$file has no block $n of $language"}
+  return [lindex $blocks [expr {$n*2-1}]]
+}
+
+# A file that has this text already is left alone: compilers look at its time.
+proc write_file {file text} {
+  if {[file exists $file] && [read_file $file] eq $text} return
+  file mkdir [file dirname $file]
+  set fd [open $file w]
+  fconfigure $fd -encoding utf-8
+  puts -nonewline $fd $text
+  close $fd
+}
+
+# The first two programs of a README, run as they stand there: one puts an
+# order and its job into app.db, the other works on it until SIGTERM.
+proc readme_story {language first worker} {
+  global S
+  array set S [list language $language pids {} n 0]
+  file delete {*}[glob -nocomplain app.db*]
+  step readme-first {
+    exec {*}$first 2>@1
+    open_db app.db
+    execsql {
+      SELECT * FROM orders;
+      SELECT lane_id, payload, state FROM claimq_job;
+    }
+  } {42 mail {order 42} ready}
+  step readme-worker {
+    set pid [cq_spawn worker.out {*}$worker]
+    set S(out,$pid) worker.out
+    lappend S(pids) $pid
+    until_sql {SELECT state='completed' FROM claimq_job}
+    lassign [end_worker $pid] status
+    list $status [output $pid]
+  } {{exit 0} {order 42}}
+  catch {close_db}
 }
