@@ -9,10 +9,11 @@ long it takes: whoever waits, waits as long as things go on, and then five
 minutes more.  With CI=true a story that would begin after half an hour is
 SKIPPED.
 """
-import json, os, re, shutil, signal, subprocess, sys, time, traceback
+import contextlib, json, os, re, shutil, signal, sqlite3, subprocess, sys, time
+import traceback
 
 from check import checks
-from client import CallError, Cluster, now_ms
+from client import CallError, Cluster, REPLICATED, now_ms
 from load import Load, setup
 from rqlite import (PATIENCE, Loopback, Namespaces, Nodes, content, differences,
                     free_port, same_version, until)
@@ -75,10 +76,10 @@ def equal(t, what, nodes):
     """All tables of all nodes, the schema and the indexes are the same."""
     nodes.settle()
     first, *others = nodes
-    expect = content(first)
+    expect = content(first.ask)
     t.ok(f"{what}: all tables of all {len(others) + 1} nodes are equal",
          [f"node {first.number} and node {node.number}: {d}"
-          for node in others for d in differences(expect, content(node))])
+          for node in others for d in differences(expect, content(node.ask))])
 
 
 def left(nodes):
@@ -300,6 +301,97 @@ def endpoints(t):
              ["SELECT 1 FROM ledger"])[0] or [said])
 
 
+def values(t):
+    """Every kind of value arrives as it was put."""
+    nodes = t.nodes("values")
+    nodes.start([[]])
+    cluster = nodes.cluster()
+    setup(cluster)
+
+    def ask(*statements):
+        answers = cluster.call(*statements)
+        for answer in answers:
+            if isinstance(answer, CallError):
+                raise answer
+        return answers
+    wrong = []
+    for value in (2**63 - 1, -2**63, 2**53 + 1, 0, 1.5, 5e-324, 1e300, None, "",
+                  "text", "12", "\u00e9\U0001f600\0 and more", [],
+                  [0, 255, 254], list(range(256))):
+        *_, lane, session, outbox = ask(
+            ["SELECT claimq_submit('v', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT claimq_enqueue('v', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT claimq_publish('mail', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT payload, claim_id, lease_token FROM claimq_lane('v', 'w')"
+             " WHERE now_ms=?", now_ms],
+            ["SELECT payload, claim_id, lease_token FROM claimq('v', 'w')"
+             " WHERE now_ms=?", now_ms],
+            ["SELECT payload, claim_id, lease_token"
+             " FROM claimq_outbox('mail', 'w') WHERE now_ms=?", now_ms])
+        ask(["SELECT claimq_renew(?, ?, 1000, ?, 'progress', ?)",
+             *lane[0][1:], now_ms, value],
+            ["SELECT claimq_release(?, ?, 'now_ms', ?)", *lane[0][1:], now_ms])
+        again, = ask(["SELECT progress, claim_id, lease_token"
+                      " FROM claimq_lane('v', 'w') WHERE now_ms=?", now_ms])
+        _, result, _, _, letter = ask(
+            ["SELECT claimq_complete(?, ?, 'now_ms', ?, 'result', ?)",
+             *again[0][1:], now_ms, value],
+            ["SELECT result FROM claimq_job ORDER BY job_id DESC LIMIT 1"],
+            ["SELECT claimq_reject(?, ?, 'no', 'now_ms', ?)", *session[0][1:],
+             now_ms],
+            ["SELECT claimq_complete(?, ?, 'now_ms', ?)", *outbox[0][1:],
+             now_ms],
+            ["SELECT payload, claim_id, lease_token FROM"
+             " claimq_dead_letter('session', 'v', 'w') WHERE now_ms=?", now_ms])
+        ask(["SELECT claimq_complete(?, ?, 'now_ms', ?)", *letter[0][1:],
+             now_ms])
+        put = bytes(value) if isinstance(value, list) else value
+        for name, rows in (("lane", lane), ("session", session),
+                           ("outbox", outbox), ("progress", again),
+                           ("result", result), ("letter", letter)):
+            if rows[0][0] != put or type(rows[0][0]) is not type(put):
+                wrong.append(f"{name}: {put!r} came back as {rows[0][0]!r}")
+    t.ok("integers, reals, texts, BLOBs and NULL, as payload, progress and"
+         " result", wrong)
+
+
+def history(t):
+    """A random history of all calls, on a cluster and on plain SQLite."""
+    count = 500 if QUICK else 3000
+    plain, log = (os.path.join(t.folder, f"history.{end}")
+                  for end in ("db", "log"))
+    subprocess.run([os.environ.get("TCLSH", "tclsh"),
+                    os.path.join(HERE, "history.tcl"), t.extension, plain, log,
+                    str(count), "7"], check=True)
+    nodes = t.nodes("history", options=["-raft-snap", "300",
+                                        "-raft-snap-int", "1s"])
+    nodes.start([["-auto-optimize-int", "1s"], ["-auto-vacuum-int", "2s"], []])
+    same_version(list(nodes))
+    cluster, wrong = nodes.cluster(), []
+    cluster.call(["CREATE TABLE done(id INTEGER PRIMARY KEY)"])
+    with contextlib.closing(sqlite3.connect(log)) as db:
+        calls = db.execute("SELECT id, sql, ok FROM log ORDER BY id").fetchall()
+    for number, sql, ok in calls:
+        if number == count // 2:
+            leader = nodes.leader()
+            leader.kill()
+        answers = cluster.call(["INSERT INTO done(id) VALUES(?)", number],
+                               [sql], path=REPLICATED + "&transaction")
+        errors = [str(a) for a in answers if isinstance(a, CallError)]
+        # One that is sent again because the answer was lost is done already.
+        if ok != (not errors or "UNIQUE constraint failed: done" in errors[0]):
+            wrong.append(f"call {number}, {sql}: {errors}")
+        if number == count // 2:
+            nodes.join(leader)
+    t.ok(f"{len(calls)} calls are carried out or refused, as by plain SQLite",
+         wrong)
+    equal(t, "at the end", nodes)
+    with contextlib.closing(sqlite3.connect(plain)) as db:
+        t.ok("and equal to those of plain SQLite", differences(
+            content(lambda s: [[list(r) for r in db.execute(s[0], s[1:])]]),
+            content(nodes.leader().ask)))
+
+
 def load(t):
     """Thousands of jobs while leaders are killed and logs compacted."""
     scale = 2 if QUICK else 5
@@ -377,7 +469,7 @@ def backup(t, nodes):
     node, = fresh
     node.get("/db/load", data)
     t.ok("a node restored from a backup is equal",
-         differences(content(nodes.leader()), content(node)))
+         differences(content(nodes.leader().ask), content(node.ask)))
     cluster = fresh.cluster()
     job, claim = cluster.call(
         ["SELECT claimq_submit('again', 'x', 'now_ms', ?)", now_ms],
@@ -661,7 +753,8 @@ def litestream(t):
     t.say(last)
 
 
-STORIES = versions, clock, endpoints, load, worker, partition, speed, litestream
+STORIES = (versions, clock, endpoints, values, history, load, worker, partition,
+           speed, litestream)
 
 
 def main(program, extension, folder, *names):

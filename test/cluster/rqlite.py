@@ -307,24 +307,25 @@ def same_version(nodes):
 #--------------------------------------------------------------------------
 # Are nodes equal?
 
-def tables(node):
-    """Every table and index of a node by name, but for the statistics, which
-    PRAGMA optimize makes on one node and not on the other."""
-    return node.ask([
+def tables(ask):
+    """Every table and index by name, but for the statistics, which PRAGMA
+    optimize makes on one node and not on the other."""
+    return ask([
         "SELECT type, name, tbl_name, sql FROM sqlite_schema"
         " WHERE tbl_name NOT LIKE 'sqlite_stat%' ORDER BY type, name"])[0]
 
 
-def content(node):
-    """Everything that a node has stored: {name: rows}."""
-    out = {"the schema": tables(node)}
+def content(ask):
+    """Everything that is stored, {name: rows}.  ask: Node.ask, or a function
+    that asks another database in the same way."""
+    out = {"the schema": tables(ask)}
     for kind, name, *_ in out["the schema"]:
         if kind == "table":
-            columns, = node.ask(
+            columns, = ask(
                 ["SELECT name FROM pragma_table_info(?) ORDER BY cid", name])
             quoted = ", ".join(f'quote("{c}")' for c, in columns)
             order = ", ".join(str(i + 1) for i in range(len(columns)))
-            out[name] = node.ask(
+            out[name] = ask(
                 [f'SELECT {quoted} FROM "{name}" ORDER BY {order}'])[0]
     return out
 
