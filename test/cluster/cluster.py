@@ -15,8 +15,8 @@ import traceback
 from check import checks
 from client import CallError, Cluster, REPLICATED, now_ms
 from load import Load, setup
-from rqlite import (PATIENCE, Loopback, Namespaces, Nodes, content, differences,
-                    free_port, same_version, until)
+from rqlite import (PATIENCE, Loopback, Namespaces, Node, Nodes, content,
+                    differences, free_port, same_version, until)
 from speed import percentile, table, waits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -167,14 +167,10 @@ def versions(t):
     except RuntimeError as error:
         t.ok("a node without claimq is refused",
              "no such function" in str(error))
-    # The same extension, but for the number that it answers.
-    version = same_version(list(nodes)).encode()
-    other = os.path.join(t.folder, "newer", "claimq.so")
-    os.makedirs(os.path.dirname(other))
-    with open(t.extension, "rb") as file, open(other, "wb") as copy:
-        copy.write(file.read().replace(
-            version + b"\0", version[:-1] + b"x\0"))
-    newer = Nodes(Loopback(), t.program, other, os.path.join(t.folder, "newer"))
+    folder = os.path.join(t.folder, "newer")
+    newer = Nodes(Loopback(), t.program,
+                  another_version(t, same_version(list(nodes)), "x", folder),
+                  folder)
     t.clusters.append(newer)
     newer.start([[]])
     try:
@@ -182,7 +178,73 @@ def versions(t):
         t.ok("a node with another claimq is refused", False)
     except RuntimeError as error:
         t.ok("a node with another claimq is refused",
-             version.decode()[:-1] + "x" in str(error) or [error])
+             "x'" in str(error) or [error])
+    # What becomes of a node without claimq that nobody has asked.
+    setup(nodes.cluster())
+    nodes.extension = None
+    blind = nodes.add()
+    nodes.join(blind)
+    submit = ["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms]
+    claim = ["SELECT payload FROM claimq_lane('l', 'w') WHERE now_ms=?", now_ms]
+    job, row = Cluster([blind.http]).call(submit, claim)
+    nodes.settle()
+    t.ok("such a node sends calls to the leader, and has nothing itself",
+         row == [["x"]] and blind.ask(["SELECT name FROM sqlite_schema WHERE"
+                                       " name LIKE 'claimq%'"])[0] == []
+         or [job, row])
+
+
+def another_version(t, version, mark, folder):
+    """A copy of the extension that has a mark for the last character of the
+    version that it answers."""
+    with open(t.extension, "rb") as file:
+        program = file.read()
+    os.makedirs(folder, exist_ok=True)
+    name = os.path.join(folder, "claimq.so")
+    with open(name + ".new", "wb") as copy:
+        copy.write(program.replace(version.encode() + b"\0",
+                                   (version[:-1] + mark).encode() + b"\0"))
+    os.rename(name + ".new", name)
+    return name
+
+
+def upgrade(t):
+    """All nodes get another claimq.so.
+
+    A node that starts carries out once more what is in its log and in no
+    snapshot, now by the new one."""
+    folder = os.path.join(t.folder, "upgrade", "extension")
+    os.makedirs(folder)
+    nodes = t.nodes("upgrade")
+    nodes.extension = shutil.copy(t.extension, folder)
+    nodes.start()
+    version, cluster = same_version(list(nodes)), nodes.cluster()
+    setup(cluster)
+    job, claim, *_ = cluster.call(
+        ["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms],
+        ["SELECT claim_id, lease_token FROM claimq_lane('l', 'w')"
+         " WHERE now_ms=?", now_ms],
+        ["CREATE TABLE seen(version)"],
+        ["INSERT INTO seen SELECT claimq_version()"])
+    for mark, snapshot, expect in ("b", False, "b"), ("c", True, "b"):
+        nodes.settle()
+        if snapshot:
+            for node in nodes:
+                node.get("/snapshot", b"")
+        another_version(t, version, mark, folder)
+        nodes.restart(Node.end)
+        nodes.settle()
+        seen = [node.ask(["SELECT substr(version, -1) FROM seen"])[0][0][0]
+                for node in nodes]
+        t.ok("after a snapshot of each node the new claimq.so decides nothing"
+             " again" if snapshot else "without snapshots a new claimq.so"
+             " carries out the calls of the log again",
+             seen == [expect] * 3 and same_version(list(nodes))[-1] == mark
+             or [seen])
+    done, = cluster.call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
+                          *claim[0], now_ms])
+    t.ok("a claim is completed two versions later", done == [[1]] or [done])
+    equal(t, "after the upgrades", nodes)
 
 
 def clock(t):
@@ -258,6 +320,9 @@ def endpoints(t):
     t.ok("/db/execute claims, and loses the rows",
          active() == 1 and said is None or [said])
     submit()
+    rows, = post("/db/request", claim)
+    t.ok("/db/request without level=strong claims", len(rows) == 1 or [rows])
+    submit()
     rows, = post("/db/request?level=strong", claim)
     t.ok("/db/request?level=strong claims", len(rows) == 1 or [rows])
     verb = ["SELECT claimq_release(?, ?, 'now_ms', ?)", *rows[0], now_ms]
@@ -299,6 +364,34 @@ def endpoints(t):
     t.ok("a guard that fails undoes the transaction",
          "claimq: claim_lost: " in str(said[0]) and not node.ask(
              ["SELECT 1 FROM ledger"])[0] or [said])
+    submit()
+    before = active()
+    said = post("/db/request?level=strong&transaction", claim, guard)
+    t.ok("a claim that was rolled back with the rest is still in the answer",
+         len(said[0]) == 1 and "claimq: claim_lost: " in str(said[1])
+         and active() == before or [said])
+    said = post("/db/request?level=strong&transaction", claim,
+                ["INSERT INTO nowhere VALUES(1)"])
+    t.ok("a statement that cannot be prepared does not undo the others",
+         len(said[0]) == 1 and "no such table" in str(said[1])
+         and active() == before + 1 or [said])
+    # The write-shaped form, for clients that send each SELECT to /db/query.
+    shaped = ("INSERT INTO mine SELECT job_id, claim_id, lease_token FROM"
+              " claimq_lane('l', 'w') WHERE now_ms=? RETURNING%sclaim_id")
+    cluster.call(["CREATE TABLE mine(job_id INTEGER PRIMARY KEY, claim_id TEXT,"
+                  " lease_token TEXT)"])
+    for blank, n in (" ", 1), ("\n", 0):
+        submit()
+        before = active()
+        said, = post("/db/execute", [shaped % blank, now_ms])
+        t.ok("/db/execute of INSERT ... SELECT ... RETURNING"
+             + (" answers" if n else ", not on one line, loses the answer"),
+             len(said or []) == n and active() == before + 1 or [said])
+    submit()
+    before = active()
+    node.get("/db/execute?queue&wait&timeout=60s",
+             json.dumps([claim], default=lambda f: f()).encode())
+    t.ok("/db/execute?queue claims, and loses the rows", active() == before + 1)
 
 
 def values(t):
@@ -452,13 +545,10 @@ def load(t):
     t.ok("node 2 has vacuumed")
     equal(t, "at the end", nodes)
     backup(t, nodes)
-    for node in nodes:
-        node.kill()
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        until(f"node {node.number} ready", node.ready)
+    before = content(first.ask)
+    nodes.restart(Node.kill)
     equal(t, "after all were killed and started again", nodes)
+    t.ok("and as before", differences(before, content(first.ask)))
 
 
 def backup(t, nodes):
@@ -753,8 +843,8 @@ def litestream(t):
     t.say(last)
 
 
-STORIES = (versions, clock, endpoints, values, history, load, worker, partition,
-           speed, litestream)
+STORIES = (versions, upgrade, clock, endpoints, values, history, load, worker,
+           partition, speed, litestream)
 
 
 def main(program, extension, folder, *names):

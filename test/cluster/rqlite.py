@@ -156,6 +156,12 @@ class Node:
             self.process.wait()
             self.process = None
 
+    def end(self):
+        """As an administrator ends it: SIGTERM."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.process = None
+
     def log(self):
         with open(self.folder + ".log") as log:
             return log.read()
@@ -277,12 +283,24 @@ class Nodes:
         return Cluster(self.addresses(), timeout=20, patience=PATIENCE)
 
     def settle(self):
-        """Wait until all nodes have carried out the same log."""
+        """Wait until all nodes have carried out the same log, to its end: the
+        leader has when it answers a read that is itself in the log."""
+        self.cluster().call(["SELECT 1"])
+
         def same():
             for node in self.nodes:
                 node.ready()
             return len({n.status()["fsm_index"] for n in self.nodes}) == 1
         until("all nodes at the same place of the log", same)
+
+    def restart(self, how):
+        """End all nodes, by Node.kill or Node.end, and start them again."""
+        for node in self.nodes:
+            how(node)
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            until(f"node {node.number} ready", node.ready)
 
     def stop(self):
         for node in self.nodes:
