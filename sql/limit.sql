@@ -64,8 +64,9 @@ END;
 
 -- The limits of a lane have changed.  What no limit asks for any more is
 -- forgotten; what is held moves to where it waits; all jobs of the lane that
--- have a group or are held get their place.  (Jobs that wait for a grant stand
--- in no index: all jobs are read.)
+-- have a group or are held get their place, in the order of their keys, which
+-- numbers new groups in the same way everywhere.  (Jobs that wait for a grant
+-- stand in no index: all jobs are read.)
 CREATE VIEW {{S}}.claimq_limit_place(lane_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_limit_place_insert INSTEAD OF INSERT
@@ -102,9 +103,11 @@ BEGIN
   INSERT INTO claimq_job_set
   SELECT job_id FROM claimq_job NOT INDEXED
   WHERE lane_id=new.lane_id AND terminal_at_ms IS NULL
-    AND (group_key IS NOT NULL OR claim_id IS NOT NULL);
+    AND (group_key IS NOT NULL OR claim_id IS NOT NULL)
+  ORDER BY job_id;
   INSERT INTO claimq_group_look
-  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id;
+  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id
+  ORDER BY group_key;
 END;
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
