@@ -9,7 +9,7 @@
 #
 # Environment: QUICK=1 takes less than a minute, leaves out the longest queues
 # and, unless PEERS=1, the peers.  ONLY='GROUP ...' runs only these groups
-# (workload, depth, contention, space, wait, peers).
+# (workload, extra, depth, contention, space, wait, peers).
 #
 # BUILD/bench.json:
 #     {"machine":"...", "date":"...", "quick":0, "load":"0.12",
@@ -94,6 +94,7 @@ proc spread {row} {
 proc heading {group} {
   set names {
     workload   {"microseconds per job" floor claimq ratio}
+    extra      {"microseconds per job, in a lane" without with ratio}
     depth      {"microseconds per job, by depth" floor claimq ratio}
     steps      {"SQLite's VM steps per job, by depth" floor claimq growth}
     contention {"jobs per second, all processes" floor claimq ratio}
@@ -293,6 +294,7 @@ say "$machine; load $load"
 if {$quick} {
   run workload   tmpfs -rounds 3 -scale 20
   run workload   disk  -rounds 3 -scale 40 -only {[sl]*.claim}
+  run extra      tmpfs -rounds 3 -scale 20
   run depth      tmpfs -rounds 3 -scale 25 -max 10000
   run contention tmpfs -rounds 3 -only session
   run space      tmpfs
@@ -300,6 +302,8 @@ if {$quick} {
 } else {
   run workload   tmpfs -rounds 7 -scale 60
   run workload   disk  -rounds 5 -scale 60
+  run extra      tmpfs -rounds 7 -scale 60
+  run extra      disk  -rounds 5 -scale 60
   run depth      tmpfs -rounds 5
   run depth      disk  -rounds 5 -only *.ready
   run contention tmpfs -rounds 5
