@@ -18,6 +18,11 @@
 # until it is told that the claim is lost, and makes NAME.lost.  It returns
 # "did PAYLOAD", which becomes the result.
 #
+#     readme_story python README.md MAKE
+#
+# runs the programs that the README of a language shows, as a reader would who
+# copies them: see there.
+#
 # Everything that decides whether the story went well is here, so that it is
 # the same for all languages: what the database says, and that the processes
 # end well.  Nothing depends on who is faster: each step waits for what it
@@ -352,4 +357,72 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+#--------------------------------------------------------------------------
+# The README
+
+proc write_file {name text} {
+  set fd [open $name w]
+  fconfigure $fd -encoding utf-8 -translation lf
+  puts -nonewline $fd $text
+  close $fd
+}
+
+# The blocks of code below a heading of a document.
+proc blocks_below {file heading} {
+  set fd [open $file]
+  fconfigure $fd -encoding utf-8
+  set lines [split [read $fd] \n]
+  close $fd
+  set at [lsearch -exact $lines "## $heading"]
+  if {$at < 0} {error "$file has no $heading"}
+  set out {}
+  foreach line [lrange $lines $at+1 end] {
+    if {$line eq "```" && [info exists block]} {
+      lappend out $block
+      unset block
+    } elseif {[info exists block]} {
+      append block $line\n
+    } elseif {[string match "```*" $line]} {
+      set block ""
+    } elseif {[string match "## *" $line]} {
+      break
+    }
+  }
+  return $out
+}
+
+# The programs of a README: "A first queue" adds an order and its job; the first
+# of "A worker" prints its payload; the second completes a job together with a
+# row in the table sent.  All work on app.db in this folder.  MAKE, called with
+# a name and the text, returns the command that runs a program.
+proc readme_story {language file make} {
+  global S
+  array set S [list language $language pids {} n 0]
+  lassign [blocks_below $file "A first queue"] first
+  lassign [blocks_below $file "A worker"] worker own
+  delete_db app.db
+  file delete {*}[glob -nocomplain *.out]
+  step readme-first {
+    exec {*}[{*}$make first $first] 2>@1
+    open_db app.db
+    db timeout 30000
+    db eval {SELECT id, payload, state FROM orders, claimq_job}
+  } {42 {order 42} ready}
+  step readme-worker {
+    set S(program) [{*}$make worker $worker]
+    set pid [start_worker {} {} {}]
+    until_sql {SELECT state='completed' FROM claimq_job}
+    end_worker $pid
+  } {{exit 0} {mail for order 42}}
+  step readme-own {
+    set S(program) [{*}$make own $own]
+    db eval {SELECT claimq_submit('mail', 'order 43')}
+    set pid [start_worker {} {} {}]
+    until_sql {SELECT count(*)=2 FROM claimq_job WHERE state='completed'}
+    list [lindex [end_worker $pid] 0] [db eval {SELECT * FROM sent}] \
+      [db eval {SELECT job_id, outcome FROM claimq_attempt}]
+  } {{exit 0} {{order 43}} {1 success 2 success}}
+  close_db
 }
