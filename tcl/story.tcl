@@ -273,23 +273,29 @@ proc story_commits {} {
   } {21 {{exit 0} {begun 20}}}
 }
 
-# What the handler does decides.
+# What the handler does decides.  A job that fails is tried again, and becomes a
+# dead letter when its attempts are used up.
 proc story_outcomes {} {
   step outcomes {
     db eval {
       SELECT claimq_submit('o','fail','backoff_ms',1),
-             claimq_submit('o','later'), claimq_submit('o','reject')
+             claimq_submit('o','later'), claimq_submit('o','reject'),
+             claimq_submit('o','fail','max_attempts',1)
     }
     set pid [start_worker o 30000 1]
-    until_sql {SELECT count(*)=3 FROM claimq_job
+    until_sql {SELECT count(*)=4 FROM claimq_job
                 WHERE lane_id='o' AND state IN ('completed','failed')}
     list {*}[db eval {
       SELECT payload, state, attempt_index, coalesce(last_error, '')
         FROM claimq_job WHERE lane_id='o' ORDER BY job_id
-    }] {*}[db eval {SELECT reason FROM claimq_letter WHERE scope='o'}] \
-      [lindex [end_worker $pid] 0]
-  } [string cat "/^fail completed 1 {?.*no luck.*}? later completed 1 " \
-    {.*later.* reject failed 0 .*poison.* .*poison.* {exit 0}$/}]
+    }] {*}[db eval {
+      SELECT payload, reason FROM claimq_letter WHERE scope='o'
+       ORDER BY payload
+    }] [lindex [end_worker $pid] 0]
+  } [string cat "/^fail completed 1 {?\[^{}]*no luck\[^{}]*}? " \
+    "later completed 1 .*later.* reject failed 0 .*poison.* " \
+    "fail failed 0 {?\[^{}]*no luck\[^{}]*}? " \
+    {fail {?[^{}]*no luck[^{}]*}? reject .*poison.* {exit 0}$/}]
 }
 
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
