@@ -97,7 +97,8 @@ class Worker {
     this.#lost = new AbortController();
     const job = {id: row.job_id, payload: row.payload,
       attempt: row.attempt_index, row, lost: this.#lost.signal,
-      stopping: this.#stopping.signal};
+      stopping: this.#stopping.signal, complete: db => db.prepare(
+        'SELECT claimq_complete(?, ?)').all(row.claim_id, row.lease_token)};
     let outcome;                      // a verb and its values
     try {
       const result = bindable(await this.#handler(job));
