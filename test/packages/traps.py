@@ -272,6 +272,28 @@ def aiosqlite(path):
     asyncio.run(main())
 
 
+def values(path):
+    """A handler returns, or raises, what SQLite has no value for."""
+    db = fresh(path)
+    for payload in "object", "large", "fail", "last":
+        db.execute("SELECT claimq_submit('l', ?)", [payload]).fetchall()
+
+    def handle(job):
+        if job.payload == "object":
+            return {"n": 1}
+        if job.payload == "large":
+            return 2**70
+        if job.payload == "fail":
+            raise ValueError("\udcff")
+        worker.stop()
+
+    worker = claimq.Worker(path, "l", handle)
+    print("begun:", worker.run())
+    for row in db.execute("SELECT payload, state, coalesce(result, last_error)"
+                          " FROM claimq_job"):
+        print(*row)
+
+
 def cannot_load(path):
     """A Python whose sqlite3 loads no extensions."""
     try:

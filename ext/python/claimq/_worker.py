@@ -175,8 +175,8 @@ class Worker:
         with claimq.transaction(db):
             try:
                 job._call(db, verb, *arguments)
-            except (OverflowError, UnicodeError, sqlite3.DataError) as error:
-                job._call(db, "retry(?, ?, ?)", repr(error))   # no SQL value
+            except (OverflowError, UnicodeError):   # SQLite has no such value
+                job._call(db, verb, json.dumps(arguments[0]), *arguments[1:])
             held = [other for other in self._held
                     if other is not job and not other.lost.is_set()]
             if not held and not self._stopping.is_set():
