@@ -84,18 +84,6 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
-** The call was a repeated one: the answer of the first.
-*/
-static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
-  const CqRequest *pReq = p->pReq;
-  if( pReq->bText ){
-    sqlite3_result_text(pCtx, pReq->zAnswer, pReq->nAnswer, SQLITE_TRANSIENT);
-  }else if( !pReq->bNull ){
-    sqlite3_result_int64(pCtx, pReq->iAnswer);
-  }
-}
-
-/*
 ** xFunc of every function.
 */
 static void cqFuncCall(
@@ -118,10 +106,7 @@ static void cqFuncCall(
   if( bWrite ) cqFuncWrite(&op, pDef);
   claimqRequestCall(&op, &call);
   if( op.rc==SQLITE_OK ) pDef->xFunc(&op, &call);
-  if( op.pReq ){
-    if( op.rc==SQLITE_OK && op.pReq->bReplay ) cqFuncReplay(&op, pCtx);
-    claimqRequestEnd(&op);
-  }
+  if( op.pReq ) claimqRequestEnd(&op);
   if( bKeep && sqlite3_last_insert_rowid(op.db)!=iLast ){
     sqlite3_set_last_insert_rowid(op.db, iLast);
   }

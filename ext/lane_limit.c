@@ -557,9 +557,7 @@ struct CqLimitCall {
   const CqVal *aOpt;
   i64 a[CQ_LIMIT_NOW];            /* The limits as they will be; -1: none */
   u8 bAny;                        /* There is one */
-  u8 bGroups;                     /* The lane will keep groups */
   u8 bSettings;                   /* The database gets its first limit */
-  u8 bWasFair;
 };
 
 /*
@@ -588,8 +586,7 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   int bRow, i;
   claimqBindText(p, &s, CQ_LIMIT_ROW_lane, pE->lane);
   bRow = claimqStep(p, &s);
-  pE->bWasFair = bRow && claimqColInt(&s, CQ_COL_LIMIT_ROW_fair);
-  pE->bAny = pE->bGroups = 0;
+  pE->bAny = 0;
   for(i=0; i<CQ_LIMIT_NOW; i++){
     const CqVal *pVal = &pE->aOpt[i];
     pE->a[i] = bRow ? cqLimitCol(&s, i) : -1;
@@ -600,10 +597,7 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   cqLimitPair(p, pE, CQ_LIMIT_NRATE);
   cqLimitPair(p, pE, CQ_LIMIT_GROUP_NRATE);
   for(i=0; i<CQ_LIMIT_NOW; i++){
-    if( pE->a[i]>=0 ){
-      pE->bAny = 1;
-      if( i>=CQ_LIMIT_GROUP_MAX ) pE->bGroups = 1;
-    }
+    if( pE->a[i]>=0 ) pE->bAny = 1;
   }
 }
 
@@ -613,15 +607,6 @@ static void cqLimitLoad(CqOp *p, CqTask *pTask){
   cqLimitMerge(p, pE);
   pE->bSettings = pE->bAny && (claimqSettings(p) & CQ_SET_LIMITS)==0;
   pTask->eNeed = CQ_NEED_MANY;
-}
-
-/*
-** Run a statement whose only parameter is the lane.
-*/
-static void cqLimitOf(CqOp *p, const CqLimitCall *pE, int eStmt){
-  CqStmt s = claimqStmt(p, eStmt);
-  claimqBindText(p, &s, CQ_LIMIT_UNSET_lane, pE->lane);
-  claimqExec(p, &s);
 }
 
 /*
@@ -636,7 +621,9 @@ static void cqLimitWrite(CqOp *p, const CqLimitCall *pE){
   CqStmt s;
   int i;
   if( !pE->bAny ){
-    cqLimitOf(p, pE, CQ_SQL_LIMIT_UNSET);
+    s = claimqStmt(p, CQ_SQL_LIMIT_UNSET);
+    claimqBindText(p, &s, CQ_LIMIT_UNSET_lane, pE->lane);
+    claimqExec(p, &s);
     return;
   }
   s = claimqStmt(p, CQ_SQL_LIMIT_SET);
@@ -650,37 +637,15 @@ static void cqLimitWrite(CqOp *p, const CqLimitCall *pE){
 }
 
 /*
-** Write the limits, and bring groups, heads and slots to what they want.  This
-** looks at all jobs of the lane that have a group or are held.
+** Write the limits.  The triggers of claimq_limit bring groups, heads and slots
+** to what they want: that looks at all jobs of the lane that have a group or
+** are held.  The first limit makes claims look for limits: of all connections,
+** at their next call.
 */
 static void cqLimitApply(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
-  CqStmt s;
-  cqLimitWrite(p, pE);
-  s = claimqStmt(p, CQ_SQL_LIMIT_FORGET_STARTS);
-  claimqBindText(p, &s, CQ_LIMIT_FORGET_STARTS_lane, pE->lane);
-  claimqBindInt(p, &s, CQ_LIMIT_FORGET_STARTS_lanes,
-                pE->a[CQ_LIMIT_NRATE]>=0);
-  claimqBindInt(p, &s, CQ_LIMIT_FORGET_STARTS_groups,
-                pE->a[CQ_LIMIT_GROUP_NRATE]>=0);
-  claimqExec(p, &s);
-  if( pE->bWasFair && pE->a[CQ_LIMIT_FAIR]<0 ){
-    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_TURNS);
-    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_KEYLESS);
-  }
-  if( !pE->bGroups ){
-    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_HEADS);
-    cqLimitOf(p, pE, CQ_SQL_LIMIT_FORGET_GROUPS);
-  }
-  if( pE->bAny ) cqLimitOf(p, pE, CQ_SQL_LIMIT_PARK);
-  cqLimitOf(p, pE, CQ_SQL_LIMIT_PLACE);
-  if( pE->bGroups ) cqLimitOf(p, pE, CQ_SQL_LIMIT_LOOK_ALL);
   if( pE->bSettings ) claimqSettingsSet(p, pTask, CQ_SET_LIMITS);
-}
-
-static void cqLimitAnswer(CqOp *p, CqTask *pTask){
-  (void)pTask;
-  claimqRequestAnswer(p, claimqStr(0), 1);
+  cqLimitWrite(p, pE);
 }
 
 CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
@@ -688,10 +653,10 @@ CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqLimitLoad;
   e.task.xApply = cqLimitApply;
-  e.task.xAnswer = cqLimitAnswer;
+  e.task.iAnswer = 1;
   e.task.zWhat = "claimq_limit()";
   e.lane = pCall->aArg[0].t;
   e.aOpt = pCall->aOpt;
   claimqRun(p, &e.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, 1);
+  claimqTaskResult(p, &e.task, pCall->pCtx);
 }

@@ -281,12 +281,10 @@ static const CqArgDef cqRequeueOpt[] = {
 
 typedef struct CqRequeue CqRequeue;
 struct CqRequeue {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; its answer: key of the new work */
   i64 iLetter;
   CqVerb claim;                   /* The caller's claim; claimId.z==0: none */
   const CqDiscipline *pD;         /* Where the letter came from */
-  char *zKey;                     /* OUT: key of the new work, if text */
-  i64 iKey;                       /* ... if not */
 };
 
 /*
@@ -376,9 +374,8 @@ static void cqRequeueLoad(CqOp *p, CqTask *pTask){
 }
 
 static void cqRequeueForget(CqTask *pTask){
-  CqRequeue *pR = (CqRequeue*)pTask;
-  sqlite3_free(pR->zKey);
-  pR->zKey = 0;
+  sqlite3_free(pTask->zAnswer);
+  pTask->zAnswer = 0;
 }
 
 /*
@@ -408,9 +405,9 @@ static void cqRequeuePut(CqOp *p, CqRequeue *pR, const CqStmt *pLetter){
         claimqColText(p, pLetter, CQ_COL_LETTER_STATE_payload_type));
   }
   claimqPutInside(p, &put);
-  pR->iKey = put.iKey;
-  pR->zKey = put.zKey;
-  put.zKey = 0;
+  pR->task.iAnswer = put.task.iAnswer;
+  pR->task.zAnswer = put.task.zAnswer;
+  put.task.zAnswer = 0;
   claimqPutDone(&put);
   sqlite3_free(zBuf);
 }
@@ -426,10 +423,10 @@ static void cqRequeueApply(CqOp *p, CqTask *pTask){
   claimqStmtDone(p, &s);
   s = claimqStmt(p, CQ_SQL_LETTER_REQUEUED);
   claimqBindInt(p, &s, CQ_LETTER_REQUEUED_id, pR->iLetter);
-  if( pR->zKey ){
-    claimqBindText(p, &s, CQ_LETTER_REQUEUED_key, claimqStr(pR->zKey));
+  if( pTask->zAnswer ){
+    claimqBindText(p, &s, CQ_LETTER_REQUEUED_key, claimqStr(pTask->zAnswer));
   }else{
-    claimqBindInt(p, &s, CQ_LETTER_REQUEUED_key, pR->iKey);
+    claimqBindInt(p, &s, CQ_LETTER_REQUEUED_key, pTask->iAnswer);
   }
   claimqExec(p, &s);
   if( pR->claim.claimId.z ){
@@ -437,11 +434,6 @@ static void cqRequeueApply(CqOp *p, CqTask *pTask){
     claimqVerbBind(p, &pR->claim, &s);
     claimqExec(p, &s);
   }
-}
-
-static void cqRequeueAnswer(CqOp *p, CqTask *pTask){
-  CqRequeue *pR = (CqRequeue*)pTask;
-  claimqRequestAnswer(p, claimqStr(pR->zKey), pR->iKey);
 }
 
 CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
@@ -474,18 +466,11 @@ static void cqRequeueFunc(CqOp *p, CqCall *pCall){
   r.task.xLoad = cqRequeueLoad;
   r.task.xApply = cqRequeueApply;
   r.task.xForget = cqRequeueForget;
-  r.task.xAnswer = cqRequeueAnswer;
   r.task.zWhat = "claimq_requeue()";
   r.iLetter = pCall->aArg[0].i;
   cqRequeueClaim(p, &r, pCall->aOpt);
   claimqRun(p, &r.task);
-  if( p->rc==SQLITE_OK && r.zKey ){
-    sqlite3_result_text(pCall->pCtx, r.zKey, -1, sqlite3_free);
-    r.zKey = 0;
-  }else if( p->rc==SQLITE_OK ){
-    sqlite3_result_int64(pCall->pCtx, r.iKey);
-  }
-  cqRequeueForget(&r.task);
+  claimqTaskResult(p, &r.task, pCall->pCtx);
 }
 
 /**************************************************************************

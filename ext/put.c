@@ -23,17 +23,11 @@ static void cqPutApply(CqOp *p, CqTask *pTask){
   pPut->pD->xPutWrite(p, pPut);
 }
 
-static void cqPutAnswer(CqOp *p, CqTask *pTask){
-  CqPut *pPut = (CqPut*)pTask;
-  claimqRequestAnswer(p, claimqStr(pPut->zKey), pPut->iKey);
-}
-
 /*
 ** Prepare *pPut, whose pD, scope, pPayload and aOpt are set.
 */
 static void cqPutBegin(CqOp *p, CqPut *pPut){
   pPut->task.xApply = cqPutApply;
-  pPut->task.xAnswer = cqPutAnswer;
   pPut->task.zWhat = pPut->pD->pPut->zName;
   assert( pPut->pD->xPutCheck && pPut->pD->xPutWrite );
   if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
@@ -57,8 +51,8 @@ CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
 */
 CQ_PRIV void claimqPutDone(CqPut *pPut){
   if( pPut->pD->xPutDone ) pPut->pD->xPutDone(pPut);
-  sqlite3_free(pPut->zKey);
-  pPut->zKey = 0;
+  sqlite3_free(pPut->task.zAnswer);
+  pPut->task.zAnswer = 0;
 }
 
 /*
@@ -76,11 +70,6 @@ CQ_PRIV void claimqPutRun(CqOp *p, CqCall *pCall){
   put.bPlain = pCall->nVal==2;
   cqPutBegin(p, &put);
   claimqRun(p, &put.task);
-  if( p->rc==SQLITE_OK && put.zKey ){
-    sqlite3_result_text(pCall->pCtx, put.zKey, -1, sqlite3_free);
-    put.zKey = 0;
-  }else if( p->rc==SQLITE_OK ){
-    sqlite3_result_int64(pCall->pCtx, put.iKey);
-  }
+  claimqTaskResult(p, &put.task, pCall->pCtx);
   claimqPutDone(&put);
 }

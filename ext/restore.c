@@ -43,11 +43,6 @@ static void cqRestoreLoad(CqOp *p, CqTask *pTask){
   pTask->eNeed = CQ_NEED_MANY;
 }
 
-static void cqRestoreAnswer(CqOp *p, CqTask *pTask){
-  (void)pTask;
-  claimqRequestAnswer(p, claimqStr(0), 1);
-}
-
 /*
 ** claimq_restored([option, value]...) -> 1
 */
@@ -56,10 +51,10 @@ static void cqRestoredFunc(CqOp *p, CqCall *pCall){
   memset(&task, 0, sizeof(task));
   task.xLoad = cqRestoreLoad;
   task.xApply = cqRestoreApply;
-  task.xAnswer = cqRestoreAnswer;
+  task.iAnswer = 1;
   task.zWhat = "claimq_restored()";
   claimqRun(p, &task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, 1);
+  claimqTaskResult(p, &task, pCall->pCtx);
 }
 
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc){

@@ -134,6 +134,7 @@ CQ_PRIV void claimqSha256Update(CqSha256 *p, const void *pIn, size_t n){
   const u8 *a = (const u8*)pIn;
   size_t nHave = (size_t)(p->nByte & 63);
   if( n==0 ) return;
+  assert( a!=0 );
   p->nByte += n;
   if( nHave ){
     size_t nFill = 64 - nHave;
@@ -145,6 +146,7 @@ CQ_PRIV void claimqSha256Update(CqSha256 *p, const void *pIn, size_t n){
     n -= nFill;
   }
   for(; n>=64; a+=64, n-=64) cqShaBlock(p->aH, a);
+  assert( n==(size_t)(p->nByte & 63) );
   if( n ) memcpy(p->aBuf, a, n);
 }
 

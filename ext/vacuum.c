@@ -76,7 +76,7 @@ static i64 cqVacuumDelete(CqOp *p, CqVacuum *pV, int eStmt, const CqIds *pIds){
   claimqBindInt(p, &s, CQ_VACUUM_DELETE_limit, pV->nLeft);
   n = claimqExec(p, &s);
   pV->nLeft -= n;
-  pV->nRemoved += n;
+  pV->task.iAnswer += n;
   return n;
 }
 
@@ -113,7 +113,7 @@ static void cqVacuumLoad(CqOp *p, CqTask *pTask){
   i64 iUntil;
   int i, j, bAny = 0;
   pV->nLeft = pV->aOpt[CQ_VAC_LIMIT].i;
-  pV->nRemoved = 0;
+  pTask->iAnswer = 0;
   if( pV->nLeft==0 ) return;
   memset(&ids, 0, sizeof(ids));
   for(i=0; !bAny && p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
@@ -142,10 +142,6 @@ static void cqVacuumApply(CqOp *p, CqTask *pTask){
   }
 }
 
-static void cqVacuumAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(0), ((CqVacuum*)pTask)->nRemoved);
-}
-
 /*
 ** claimq_vacuum([option, value]...) -> rows removed
 */
@@ -154,11 +150,10 @@ static void cqVacuumFunc(CqOp *p, CqCall *pCall){
   memset(&v, 0, sizeof(v));
   v.task.xLoad = cqVacuumLoad;
   v.task.xApply = cqVacuumApply;
-  v.task.xAnswer = cqVacuumAnswer;
   v.task.zWhat = "claimq_vacuum()";
   v.aOpt = pCall->aOpt;
   claimqRun(p, &v.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, v.nRemoved);
+  claimqTaskResult(p, &v.task, pCall->pCtx);
 }
 
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc){

@@ -7,24 +7,104 @@
 -- begin in a while, and whether groups take turns.
 --
 -- A lane without a row here has none.  NULL: not limited.
+-- claimq_limit() writes it, and so may plain SQL: the triggers below bring
+-- slots and groups to what the limits want.
 CREATE TABLE {{S}}.claimq_limit(
   lane_id          TEXT NOT NULL PRIMARY KEY,
-  max_active       INTEGER CHECK(max_active>=0),
-  rate             INTEGER CHECK(rate BETWEEN 0 AND 10000),
-  per_ms           INTEGER CHECK(per_ms>0),
-  group_max_active INTEGER CHECK(group_max_active>=0),
-  group_rate       INTEGER CHECK(group_rate BETWEEN 0 AND 10000),
-  group_per_ms     INTEGER CHECK(group_per_ms>0),
-  fair             INTEGER NOT NULL DEFAULT 0 CHECK(fair BETWEEN 0 AND 1),
+  max_active       INTEGER,
+  rate             INTEGER,
+  per_ms           INTEGER,
+  group_max_active INTEGER,
+  group_rate       INTEGER,
+  group_per_ms     INTEGER,
+  fair             INTEGER NOT NULL DEFAULT 0,
   begun            INTEGER NOT NULL DEFAULT 0,  -- claims so far
   turn             INTEGER NOT NULL DEFAULT 0,  -- the last turn taken
   keyless_turn     INTEGER NOT NULL DEFAULT 0,  -- by jobs without a group_key
   -- 1: the lane keeps groups
   groups           INTEGER AS (group_max_active IS NOT NULL
     OR group_rate IS NOT NULL OR fair) VIRTUAL,
-  CHECK((rate IS NULL)=(per_ms IS NULL)),
-  CHECK((group_rate IS NULL)=(group_per_ms IS NULL))
+  CONSTRAINT
+    "claimq: bad_argument: max_active and group_max_active must be 0 or more"
+  CHECK(ifnull(max_active, 0)>=0 AND ifnull(group_max_active, 0)>=0),
+  CONSTRAINT
+    "claimq: bad_argument: rate and group_rate must be within 0..10000"
+  CHECK(ifnull(rate, 0) BETWEEN 0 AND 10000
+    AND ifnull(group_rate, 0) BETWEEN 0 AND 10000),
+  CONSTRAINT
+    "claimq: bad_argument: per_ms and group_per_ms must be 1 or more"
+  CHECK(ifnull(per_ms, 1)>=1 AND ifnull(group_per_ms, 1)>=1),
+  CONSTRAINT "claimq: bad_argument: rate and per_ms belong together, and so do group_rate and group_per_ms: give both, or NULL for both"
+  CHECK((rate IS NULL)=(per_ms IS NULL)
+    AND (group_rate IS NULL)=(group_per_ms IS NULL)),
+  CONSTRAINT "claimq: bad_argument: fair must be 0 or 1"
+  CHECK(fair BETWEEN 0 AND 1)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER {{S}}.claimq_limit_insert AFTER INSERT ON claimq_limit
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: claims of this database do not look for limits yet: set the first one with claimq_limit()')
+  WHERE NOT (SELECT value FROM claimq_meta WHERE name='settings') & 64;
+  INSERT INTO claimq_limit_place VALUES(new.lane_id);
+END;
+
+CREATE TRIGGER {{S}}.claimq_limit_update AFTER UPDATE OF lane_id, max_active,
+  rate, per_ms, group_max_active, group_rate, group_per_ms, fair ON claimq_limit
+BEGIN
+  INSERT INTO claimq_limit_place VALUES(new.lane_id);
+  INSERT INTO claimq_limit_place SELECT old.lane_id
+  WHERE old.lane_id<>new.lane_id;
+END;
+
+CREATE TRIGGER {{S}}.claimq_limit_delete AFTER DELETE ON claimq_limit
+BEGIN
+  INSERT INTO claimq_limit_place VALUES(old.lane_id);
+END;
+
+-- The limits of a lane have changed.  What no limit asks for any more is
+-- forgotten; what is held moves to where it waits; all jobs of the lane that
+-- have a group or are held get their place.  (Jobs that wait for a grant stand
+-- in no index: all jobs are read.)
+CREATE VIEW {{S}}.claimq_limit_place(lane_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_limit_place_insert INSTEAD OF INSERT
+ON claimq_limit_place
+BEGIN
+  DELETE FROM claimq_start WHERE lane_id=new.lane_id AND NOT EXISTS (
+    SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=new.lane_id
+      AND iif(claimq_start.group_id=0, l.rate, l.group_rate) IS NOT NULL);
+  UPDATE claimq_group SET turn=0
+  WHERE lane_id=new.lane_id AND turn<>0 AND NOT EXISTS (
+    SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=new.lane_id AND l.fair);
+  UPDATE claimq_limit SET
+    turn=max(turn, keyless_turn*fair, ifnull((
+      SELECT max(g.turn) FROM claimq_group AS g WHERE g.lane_id=new.lane_id),
+      0)),
+    keyless_turn=keyless_turn*fair
+  WHERE lane_id=new.lane_id;
+  DELETE FROM claimq_head
+  WHERE group_id IN (
+      SELECT g.group_id FROM claimq_group AS g WHERE g.lane_id=new.lane_id)
+    AND NOT EXISTS (
+      SELECT 1 FROM claimq_limit AS l
+      WHERE l.lane_id=new.lane_id AND l.groups);
+  DELETE FROM claimq_group WHERE lane_id=new.lane_id AND NOT EXISTS (
+    SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=new.lane_id AND l.groups);
+  UPDATE claimq_job SET
+    due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
+  WHERE job_id IN (
+      SELECT j.job_id FROM claimq_limit AS l CROSS JOIN claimq_job AS j
+        NOT INDEXED
+      WHERE l.lane_id=new.lane_id AND j.lane_id=new.lane_id
+        AND j.terminal_at_ms IS NULL AND j.claim_id IS NOT NULL)
+    AND due<0;
+  INSERT INTO claimq_job_set
+  SELECT job_id FROM claimq_job NOT INDEXED
+  WHERE lane_id=new.lane_id AND terminal_at_ms IS NULL
+    AND (group_key IS NOT NULL OR claim_id IS NOT NULL);
+  INSERT INTO claimq_group_look
+  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id;
+END;
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
 -- number of its turn, 0 if the lane is not fair; every other job has NULL.  A
@@ -37,11 +117,14 @@ CREATE TABLE {{S}}.claimq_slot(
   job_id        INTEGER PRIMARY KEY,
   lane_id       TEXT NOT NULL,
   group_id      INTEGER NOT NULL,
-  expires_at_ms INTEGER NOT NULL
+  expires_at_ms INTEGER NOT NULL,
+  source_key    TEXT                    -- see claimq_job_replaced
 ) STRICT;
 
 CREATE INDEX {{S}}.claimq_slot_by_lane ON claimq_slot(lane_id, expires_at_ms);
 CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms);
+CREATE INDEX {{S}}.claimq_slot_by_key ON claimq_slot(lane_id, source_key)
+  WHERE source_key IS NOT NULL;
 
 CREATE TRIGGER {{S}}.claimq_slot_insert AFTER INSERT ON claimq_slot
 WHEN new.group_id>0
@@ -290,10 +373,11 @@ BEGIN
   INSERT INTO claimq_slot
     SELECT new.job_id, new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
-      ifnull(new.expires_at_ms, 0)
+      ifnull(new.expires_at_ms, 0), new.source_key
     WHERE new.slot IS NOT NULL
     ON CONFLICT(job_id) DO UPDATE SET lane_id=excluded.lane_id,
-      group_id=excluded.group_id, expires_at_ms=excluded.expires_at_ms;
+      group_id=excluded.group_id, expires_at_ms=excluded.expires_at_ms,
+      source_key=excluded.source_key;
   INSERT INTO claimq_head_look SELECT -new.cap_id
     WHERE new.cap_id<0 AND new.slot IS NULL AND old.slot IS NULL;
   INSERT INTO claimq_head_look SELECT -old.cap_id
@@ -467,47 +551,6 @@ ON CONFLICT(lane_id) DO UPDATE SET max_active=excluded.max_active,
 -- name: LIMIT_UNSET
 DELETE FROM {{S}}.claimq_limit WHERE lane_id=:lane
 
--- name: LIMIT_FORGET_STARTS
--- Starts that no limit asks for any more.
-DELETE FROM {{S}}.claimq_start
-WHERE lane_id=:lane
-  AND (group_id=0 AND NOT :lanes OR group_id>0 AND NOT :groups)
-
--- name: LIMIT_FORGET_HEADS like LIMIT_UNSET
-DELETE FROM {{S}}.claimq_head
-WHERE group_id IN (
-  SELECT group_id FROM {{S}}.claimq_group WHERE lane_id=:lane)
-
--- name: LIMIT_FORGET_GROUPS like LIMIT_UNSET
-DELETE FROM {{S}}.claimq_group WHERE lane_id=:lane
-
--- name: LIMIT_FORGET_TURNS like LIMIT_UNSET
-UPDATE {{S}}.claimq_group SET turn=0 WHERE lane_id=:lane AND turn<>0
-
--- name: LIMIT_FORGET_KEYLESS like LIMIT_UNSET
-UPDATE {{S}}.claimq_limit SET keyless_turn=0 WHERE lane_id=:lane
-
--- name: LIMIT_PARK like LIMIT_UNSET
--- What is held moves to where it waits.  (Jobs that wait for a grant stand in
--- no index: all jobs are read.)
-UPDATE {{S}}.claimq_job SET
-  due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
-WHERE job_id IN (
-    SELECT job_id FROM {{S}}.claimq_job NOT INDEXED
-    WHERE lane_id=:lane AND terminal_at_ms IS NULL AND claim_id IS NOT NULL)
-  AND due<0
-
--- name: LIMIT_PLACE like LIMIT_UNSET
--- All jobs of the lane that have or had a group or a slot get their place.
-INSERT INTO {{S}}.claimq_job_set
-SELECT job_id FROM {{S}}.claimq_job NOT INDEXED
-WHERE lane_id=:lane AND terminal_at_ms IS NULL
-  AND (group_key IS NOT NULL OR claim_id IS NOT NULL)
-
--- name: LIMIT_LOOK_ALL like LIMIT_UNSET
-INSERT INTO {{S}}.claimq_group_look
-SELECT group_id FROM {{S}}.claimq_group WHERE lane_id=:lane
-
 --------------------------------------------------------------------------
 -- claimq_vacuum()
 
@@ -561,6 +604,49 @@ WHERE group_id IN (
 --------------------------------------------------------------------------
 -- claimq_check
 
+-- name: LIMIT_CHECK like CHECK
+SELECT 'claimq_limit' AS table_name, lane_id AS row_key, problem
+FROM (SELECT lane_id, CASE
+    {{CHECK_TEXT lane_id}} {{CHECK_INT_NULL max_active}} {{CHECK_INT_NULL rate}}
+    {{CHECK_INT_NULL per_ms}} {{CHECK_INT_NULL group_max_active}}
+    {{CHECK_INT_NULL group_rate}} {{CHECK_INT_NULL group_per_ms}}
+    {{CHECK_BOOL fair}} {{CHECK_INT begun}} {{CHECK_INT turn}}
+    {{CHECK_INT keyless_turn}}
+    WHEN max_active<0 THEN 'bad max_active'
+    WHEN rate NOT BETWEEN 0 AND 10000 THEN 'bad rate'
+    WHEN per_ms<1 OR (rate IS NULL)<>(per_ms IS NULL) THEN 'bad per_ms'
+    WHEN group_max_active<0 THEN 'bad group_max_active'
+    WHEN group_rate NOT BETWEEN 0 AND 10000 THEN 'bad group_rate'
+    WHEN group_per_ms<1 OR (group_rate IS NULL)<>(group_per_ms IS NULL)
+    THEN 'bad group_per_ms'
+    WHEN keyless_turn>turn OR turn<(
+      SELECT max(g.turn) FROM {{S}}.claimq_group AS g
+      WHERE g.lane_id=l.lane_id) THEN 'turn is not the last turn taken'
+    WHEN NOT claimq_sound(lane_id) {{CHECK_UNSOUND}}
+    WHEN NOT (SELECT value FROM {{S}}.claimq_meta WHERE name='settings') & 64
+    THEN 'claims do not look for limits: call claimq_limit()'
+  END AS problem FROM {{S}}.claimq_limit AS l)
+WHERE problem IS NOT NULL
+
+-- name: LIMIT_CHECK_STARTS like CHECK
+-- They are numbered one after the other, and none is before the one in front.
+SELECT 'claimq_start' AS table_name,
+  lane_id||'/'||group_id||'/'||seq AS row_key, problem
+FROM (SELECT lane_id, group_id, seq, CASE
+    WHEN NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_limit AS l WHERE l.lane_id=s.lane_id
+        AND iif(s.group_id=0, l.rate, l.group_rate) IS NOT NULL)
+    THEN 'no limit asks for it'
+    WHEN seq<>1+lag(seq) OVER w THEN 'the start before it is missing'
+    WHEN at_ms<lag(at_ms) OVER w THEN 'at_ms is before that of the one before'
+    WHEN group_id<>0 AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_group AS g
+      WHERE g.group_id=s.group_id AND g.lane_id=s.lane_id)
+    THEN 'its group is not there'
+  END AS problem FROM {{S}}.claimq_start AS s
+  WINDOW w AS (PARTITION BY lane_id, group_id ORDER BY seq))
+WHERE problem IS NOT NULL
+
 -- name: LIMIT_CHECK_SLOTS like CHECK
 SELECT 'claimq_slot' AS table_name, s.job_id AS row_key,
   CASE WHEN j.slot IS NULL THEN 'its job is not held'
@@ -569,6 +655,7 @@ FROM {{S}}.claimq_slot AS s LEFT JOIN {{S}}.claimq_job AS j
   ON j.job_id=s.job_id
 WHERE j.slot IS NULL OR j.lane_id<>s.lane_id
   OR ifnull(j.expires_at_ms, 0)<>s.expires_at_ms
+  OR j.source_key IS NOT s.source_key
   OR s.group_id<>ifnull((
     SELECT h.group_id FROM {{S}}.claimq_head AS h WHERE h.head_id=-j.cap_id), 0)
 

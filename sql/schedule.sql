@@ -17,11 +17,16 @@ CREATE TABLE {{S}}.claimq_schedule(
   last_at_ms     INTEGER,               -- the last time that came
   created_at_ms  INTEGER,               -- it begins after this; NULL: now
   offset_minutes INTEGER NOT NULL DEFAULT 0
+                 CONSTRAINT "claimq: bad_argument: offset_minutes must be within -1439..1439"
                  CHECK(offset_minutes BETWEEN -1439 AND 1439),
   catch_up       TEXT NOT NULL DEFAULT 'one'
+                 CONSTRAINT
+                   "claimq: bad_argument: catch_up must be one, all or none"
                  CHECK(catch_up='one' OR catch_up='all' OR catch_up='none'),
   until_at_ms    INTEGER,               -- no job after this; NULL: for ever
-  enabled        INTEGER NOT NULL DEFAULT 1 CHECK(enabled BETWEEN 0 AND 1),
+  enabled        INTEGER NOT NULL DEFAULT 1
+                 CONSTRAINT "claimq: bad_argument: enabled must be 0 or 1"
+                 CHECK(enabled BETWEEN 0 AND 1),
   options        TEXT NOT NULL DEFAULT '{}',     -- of claimq_submit(), as JSON
   payload        ANY
 ) STRICT;
@@ -173,5 +178,7 @@ FROM (SELECT name, CASE
     WHEN NOT claimq_schedule_sound(spec, options) THEN 'bad options'
     WHEN next_at_ms IS NOT {{SCHEDULE_NEXT}}
     THEN 'next_at_ms is not the next time of the schedule'
+    WHEN NOT (SELECT value FROM {{S}}.claimq_meta WHERE name='settings') & 16
+    THEN 'claims do not look for schedules: call claimq_schedule()'
   END AS problem FROM {{S}}.claimq_schedule NOT INDEXED)
 WHERE problem IS NOT NULL

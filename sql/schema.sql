@@ -688,6 +688,8 @@ BEGIN
       END)
   WHERE job_id=new.job_id AND (due IS NULL OR available_at_ms IS NULL);
   DELETE FROM claimq_slot WHERE job_id=new.job_id;  -- Of one it replaced
+  INSERT INTO claimq_job_replaced SELECT new.job_id FROM claimq_job
+  WHERE job_id=new.job_id AND source_key IS NOT NULL;
   INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
   WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0
     OR group_key IS NOT NULL OR claim_id IS NOT NULL);
@@ -695,6 +697,35 @@ BEGIN
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
   ON CONFLICT DO NOTHING;
+END;
+
+-- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
+-- had removes that one, and fires no trigger for it: INSERT the new one into
+-- this view.  A job that waits for others, or for which others wait, stays.
+-- The slot of one that is gone is free.
+CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_replaced_insert INSTEAD OF INSERT
+ON claimq_job_replaced
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
+  FROM claimq_job AS j CROSS JOIN claimq_tied AS t
+    ON t.lane_id=j.lane_id AND t.source_key=j.source_key
+  WHERE j.job_id=new.job_id
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=t.job_id)
+    AND (EXISTS(SELECT 1 FROM claimq_after AS a WHERE a.job_id=t.job_id)
+      OR EXISTS(SELECT 1
+        FROM claimq_after AS a INDEXED BY claimq_after_by_after
+          CROSS JOIN claimq_job AS b
+        WHERE a.after_id=t.job_id AND b.job_id=a.job_id
+          AND b.state='blocked'));
+  DELETE FROM claimq_slot WHERE job_id IN (
+    SELECT s.job_id FROM claimq_job AS j
+      CROSS JOIN claimq_slot AS s INDEXED BY claimq_slot_by_key
+        ON s.lane_id=j.lane_id AND s.source_key=j.source_key
+          AND s.source_key IS NOT NULL
+    WHERE j.job_id=new.job_id
+      AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=s.job_id));
 END;
 
 -- The set of a job: a new one if the lane does not know it.  In a lane that
@@ -1014,6 +1045,16 @@ BEGIN
     ORDER BY a.after_id DESC LIMIT 1);
 END;
 
+-- The source keys of jobs that wait, or waited, for others, or for which others
+-- wait or waited: so that INSERT OR REPLACE is noticed.  See
+-- claimq_job_replaced.
+CREATE TABLE {{S}}.claimq_tied(
+  lane_id    TEXT NOT NULL,
+  source_key TEXT NOT NULL,
+  job_id     INTEGER NOT NULL,
+  PRIMARY KEY(lane_id, source_key)
+) STRICT, WITHOUT ROWID;
+
 CREATE TRIGGER {{S}}.claimq_after_insert AFTER INSERT ON claimq_after
 BEGIN
   SELECT RAISE(ABORT, 'claimq: not_found: there is no such job: insert both before the row that says which waits for which')
@@ -1021,6 +1062,11 @@ BEGIN
     OR NOT EXISTS(SELECT 1 FROM claimq_job WHERE job_id=new.after_id);
   SELECT RAISE(ABORT, 'claimq: conflict: the job has begun, and cannot wait for others any more')
   FROM claimq_job WHERE job_id=new.job_id AND state='active';
+  INSERT INTO claimq_tied(lane_id, source_key, job_id)
+  SELECT lane_id, source_key, job_id FROM claimq_job
+  WHERE (job_id=new.job_id OR job_id=new.after_id) AND source_key IS NOT NULL
+    AND terminal_at_ms IS NULL
+  ON CONFLICT DO UPDATE SET job_id=excluded.job_id;
   UPDATE claimq_job SET on_failure='cancel'
   WHERE job_id=new.job_id AND on_failure IS NULL;
   UPDATE claimq_job SET awaited=1
@@ -1107,6 +1153,25 @@ BEGIN
     AND source_key=old.source_key AND job_id=old.job_id;
 END;
 
+-- What else knows the key of a job.
+CREATE TRIGGER {{S}}.claimq_job_keyed AFTER UPDATE OF lane_id, source_key
+ON claimq_job
+WHEN new.lane_id<>old.lane_id OR new.source_key IS NOT old.source_key
+BEGIN
+  INSERT INTO claimq_job_replaced SELECT new.job_id
+  WHERE new.source_key IS NOT NULL AND new.terminal_at_ms IS NULL;
+  DELETE FROM claimq_tied WHERE lane_id=old.lane_id
+    AND source_key=old.source_key AND job_id=old.job_id;
+  INSERT INTO claimq_tied(lane_id, source_key, job_id)
+  SELECT new.lane_id, new.source_key, new.job_id
+  WHERE new.source_key IS NOT NULL AND new.terminal_at_ms IS NULL
+    AND (EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
+      OR EXISTS(SELECT 1 FROM claimq_after WHERE after_id=new.job_id))
+  ON CONFLICT DO UPDATE SET job_id=excluded.job_id;
+  UPDATE claimq_slot SET source_key=new.source_key
+  WHERE job_id=new.job_id AND source_key IS NOT new.source_key;
+END;
+
 -- A job is deleted: by claimq_vacuum(), or by hand.
 CREATE TRIGGER {{S}}.claimq_job_delete AFTER DELETE ON claimq_job
 WHEN old.terminal_at_ms IS NULL OR old.on_failure IS NOT NULL
@@ -1120,6 +1185,8 @@ BEGIN
   DELETE FROM claimq_after WHERE job_id=old.job_id;
   DELETE FROM claimq_flow_job WHERE flow_id=old.flow_id AND job_id=old.job_id;
   DELETE FROM claimq_unique WHERE lane_id=old.lane_id
+    AND source_key=old.source_key AND job_id=old.job_id;
+  DELETE FROM claimq_tied WHERE lane_id=old.lane_id
     AND source_key=old.source_key AND job_id=old.job_id;
 END;
 

@@ -18,16 +18,16 @@
 # until it is told that the claim is lost, and makes NAME.lost.  It returns
 # "did PAYLOAD", which becomes the result.
 #
-#     readme_story python README.md MAKE
+#     readme_story python FIRST WORKER OWN
 #
-# runs the programs that the README of a language shows, as a reader would who
-# copies them: see there.
+# runs the programs that the README of a language shows: see there.
 #
 # Everything that decides whether the story went well is here, so that it is
 # the same for all languages: what the database says, and that the processes
 # end well.  Nothing depends on who is faster: each step waits for what it
 # needs, for a minute at most.
 
+source [file join $T(root) tcl files.tcl]
 set S(limit) 60
 
 # Make the packages of a language for this machine; returns their paths.  A
@@ -273,8 +273,8 @@ proc story_commits {} {
   } {21 {{exit 0} {begun 20}}}
 }
 
-# What the handler does decides.  A job that fails is tried again, and becomes a
-# dead letter when its attempts are used up.
+# What the handler does decides.  A job that fails is tried again, until its
+# attempts are used up: then it becomes a dead letter, as one that is rejected.
 proc story_outcomes {} {
   step outcomes {
     db eval {
@@ -288,14 +288,12 @@ proc story_outcomes {} {
     list {*}[db eval {
       SELECT payload, state, attempt_index, coalesce(last_error, '')
         FROM claimq_job WHERE lane_id='o' ORDER BY job_id
-    }] {*}[db eval {
-      SELECT payload, reason FROM claimq_letter WHERE scope='o'
-       ORDER BY payload
+    }] letters {*}[db eval {
+      SELECT reason FROM claimq_letter WHERE scope='o' ORDER BY ref
     }] [lindex [end_worker $pid] 0]
-  } [string cat "/^fail completed 1 {?\[^{}]*no luck\[^{}]*}? " \
-    "later completed 1 .*later.* reject failed 0 .*poison.* " \
-    "fail failed 0 {?\[^{}]*no luck\[^{}]*}? " \
-    {fail {?[^{}]*no luck[^{}]*}? reject .*poison.* {exit 0}$/}]
+  } [string cat "/^fail completed 1 {?.*no luck.*}? later completed 1 " \
+    {.*later.* reject failed 0 .*poison.* fail failed 0 {?.*no luck.*}? } \
+    {letters .*poison.* {?.*no luck.*}? {exit 0}$/}]
 }
 
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
@@ -366,69 +364,69 @@ proc story_wakes {} {
 }
 
 #--------------------------------------------------------------------------
-# The README
+# The README of a language
 
-proc write_file {name text} {
-  set fd [open $name w]
-  fconfigure $fd -encoding utf-8 -translation lf
+# The Nth code block of a language in a file; raises if there is none.
+proc readme_block {file language n} {
+  set blocks [regexp -all -inline -- "(?n)^```$language\\n((?:.*\\n)*?)```$" \
+    [read_file $::T(root)/$file]]
+  if {$n*2 > [llength $blocks]} {error "$file has no block $n of $language"}
+  return [lindex $blocks [expr {$n*2-1}]]
+}
+
+# A file that has this text already is left alone: compilers look at its time.
+proc write_file {file text} {
+  if {[file exists $file] && [read_file $file] eq $text} return
+  file mkdir [file dirname $file]
+  set fd [open $file w]
+  fconfigure $fd -encoding utf-8
   puts -nonewline $fd $text
   close $fd
 }
 
-# The blocks of code below a heading of a document.
-proc blocks_below {file heading} {
-  set fd [open $file]
-  fconfigure $fd -encoding utf-8
-  set lines [split [read $fd] \n]
-  close $fd
-  set at [lsearch -exact $lines "## $heading"]
-  if {$at < 0} {error "$file has no $heading"}
-  set out {}
-  foreach line [lrange $lines $at+1 end] {
-    if {$line eq "```" && [info exists block]} {
-      lappend out $block
-      unset block
-    } elseif {[info exists block]} {
-      append block $line\n
-    } elseif {[string match "```*" $line]} {
-      set block ""
-    } elseif {[string match "## *" $line]} {
-      break
-    }
-  }
-  return $out
-}
-
-# The programs of a README: "A first queue" adds an order and its job; the first
-# of "A worker" prints its payload; the second completes a job together with a
-# row in the table sent.  All work on app.db in this folder.  MAKE, called with
-# a name and the text, returns the command that runs a program.
-proc readme_story {language file make} {
+# The first programs of a README, run as they stand there: one puts an order and
+# its job into app.db, another works on it until SIGTERM, and a third completes
+# a job in the transaction that puts it into the table sent.
+proc readme_story {language first worker {own ""}} {
   global S
   array set S [list language $language pids {} n 0]
-  lassign [blocks_below $file "A first queue"] first
-  lassign [blocks_below $file "A worker"] worker own
-  delete_db app.db
-  file delete {*}[glob -nocomplain *.out]
+  file delete {*}[glob -nocomplain app.db* *.out]
   step readme-first {
-    exec {*}[{*}$make first $first] 2>@1
+    exec {*}$first 2>@1
     open_db app.db
-    db timeout 30000
-    db eval {SELECT id, payload, state FROM orders, claimq_job}
-  } {42 {order 42} ready}
+    execsql {
+      SELECT * FROM orders;
+      SELECT lane_id, payload, state FROM claimq_job;
+    }
+  } {42 mail {order 42} ready}
   step readme-worker {
-    set S(program) [{*}$make worker $worker]
+    set S(program) $worker
     set pid [start_worker {} {} {}]
     until_sql {SELECT state='completed' FROM claimq_job}
-    end_worker $pid
-  } {{exit 0} {mail for order 42}}
-  step readme-own {
-    set S(program) [{*}$make own $own]
-    db eval {SELECT claimq_submit('mail', 'order 43')}
-    set pid [start_worker {} {} {}]
-    until_sql {SELECT count(*)=2 FROM claimq_job WHERE state='completed'}
-    list [lindex [end_worker $pid] 0] [db eval {SELECT * FROM sent}] \
-      [db eval {SELECT job_id, outcome FROM claimq_attempt}]
-  } {{exit 0} {{order 43}} {1 success 2 success}}
-  close_db
+    lassign [end_worker $pid] status
+    list $status [lrange [output $pid] end-1 end]
+  } {{exit 0} {order 42}}
+  if {$own ne ""} {
+    step readme-own {
+      set S(program) $own
+      execsql {SELECT claimq_submit('mail', 'order 43')}
+      set pid [start_worker {} {} {}]
+      until_sql {SELECT count(*)=2 FROM claimq_job WHERE state='completed'}
+      list [lindex [end_worker $pid] 0] [execsql {
+        SELECT * FROM sent;
+        SELECT job_id, outcome FROM claimq_attempt;
+      }]
+    } {{exit 0} {{order 43} 1 success 2 success}}
+  }
+  catch {close_db}
+}
+
+# The same, by a command that makes a program: it is called with a name and the
+# text, and returns how the program is run.
+proc readme_programs {language file info make} {
+  set n 0
+  foreach name {first worker own} {
+    lappend commands [{*}$make $name [readme_block $file $info [incr n]]]
+  }
+  readme_story $language {*}$commands
 }

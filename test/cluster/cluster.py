@@ -12,9 +12,10 @@ SKIPPED.
 import json, os, re, shutil, signal, subprocess, sys, time, traceback
 
 from check import checks
+from client import CallError, Cluster, now_ms
 from load import Load, setup
-from rqlite import (CallError, Cluster, Loopback, Namespaces, Nodes, content,
-                    differences, now_ms, same_version, until)
+from rqlite import (PATIENCE, Loopback, Namespaces, Nodes, content, differences,
+                    free_port, same_version, until)
 from speed import percentile, table, waits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -387,6 +388,44 @@ def backup(t, nodes):
     t.ok("and works", done == [[1]])
 
 
+class Crew:
+    """Workers, each a process, with what they print."""
+    def __init__(self, folder, *commands):
+        self.out = [open(os.path.join(folder, f"worker{i}.{kind}"), "w+")
+                    for i in range(len(commands)) for kind in ("out", "err")]
+        self.all = [subprocess.Popen([sys.executable, *command], stdout=out,
+                                     stderr=err)
+                    for command, out, err in zip(commands, self.out[::2],
+                                                 self.out[1::2])]
+
+    def check_alive(self):
+        for process, err in zip(self.all, self.out[1::2]):
+            if process.poll() is not None:
+                raise RuntimeError(f"a worker has ended: {self.read(err)}")
+
+    def read(self, file):
+        with open(file.name) as copy:
+            return copy.read()
+
+    def lines(self, kind="out"):
+        return [line for file in self.out if file.name.endswith(kind)
+                for line in self.read(file).split("\n")[:-1]]
+
+    def end(self):
+        for process in self.all:
+            process.send_signal(signal.SIGTERM)
+
+    def codes(self):
+        return [process.wait(PATIENCE) for process in self.all]
+
+    def close(self):
+        for process in self.all:
+            process.kill()
+            process.wait()
+        for file in self.out:
+            file.close()
+
+
 def worker(t):
     """ext/python/http_worker.py, while the leader is killed."""
     count = 200
@@ -399,47 +438,108 @@ def worker(t):
         cluster.call(*(["SELECT claimq_submit('http', ?, 'now_ms', ?,"
                         " 'request', ?)", f"job {n}", now_ms, f"put {n}"]
                        for n in range(start, start + 50)))
-    out = [open(os.path.join(t.folder, f"http{i}.out"), "w+") for i in (0, 1)]
-    crew = [subprocess.Popen([sys.executable, WORKER, "http",
-                              *nodes.addresses()], stdout=file)
-            for file in out]
+    urls = [f"http://{address}" for address in nodes.addresses()]
+    crew = Crew(os.path.join(t.folder, "worker"), [WORKER, "http", *urls],
+                [WORKER, "http", *urls])
 
     def done():
-        for process in crew:
-            if process.poll() is not None:
-                raise RuntimeError("a worker has ended")
+        crew.check_alive()
         rows = nodes.cluster().call(
             ["SELECT count(*) FROM claimq_job WHERE state='completed'"])
         return rows[0][0][0]
     try:
-        until("some done", lambda: done() >= count // 4)
+        until("some done", lambda: done() >= count // 4, measure=done)
         leader = nodes.leader()
         leader.kill()
-        until("all done", lambda: done() == count)
+        until("all done", lambda: done() == count, measure=done)
         nodes.join(leader)
         cluster.call(["SELECT claimq_submit('http', 'later', 'now_ms', ?)",
                       now_ms])
         until("one more", lambda: done() == count + 1)
-        for process in crew:
-            process.send_signal(signal.SIGTERM)
-        codes = [process.wait(60) for process in crew]
+        crew.end()
+        codes, lines = crew.codes(), crew.lines()
     finally:
-        for process in crew:
-            process.kill()
-            process.wait()
-    lines = []
-    for file in out:
-        file.seek(0)
-        lines += file.read().split("\n")[:-1]
-        file.close()
+        crew.close()
     # A job whose lease ended while there was no leader is done again.
     most = {f"done: {payload}": 1 + reclaims for payload, reclaims in
             cluster.call(["SELECT payload, reclaim_count FROM claimq_job"])[0]}
     t.ok(f"two workers have done {count} jobs, each once",
          {*lines} ^ {*most} or
          [line for line in most if lines.count(line) > most[line]])
-    t.ok("SIGTERM ends them", codes == [0, 0])
+    t.ok("SIGTERM ends them", codes == [0, 0] or [codes])
+    worker_life(t, nodes)
     equal(t, "at the end", nodes)
+
+
+def worker_life(t, nodes):
+    """What becomes of a job in the hands of such a worker.  Nobody is at the
+    first of its addresses."""
+    folder, cluster = os.path.join(t.folder, "life"), nodes.cluster()
+    os.makedirs(folder)
+    crew = Crew(folder, [os.path.join(HERE, "worker.py"), folder, "life",
+                         f"127.0.0.1:{free_port('127.0.0.1')}",
+                         *nodes.addresses()])
+
+    def submit(payload):
+        cluster.call(["SELECT claimq_submit('life', ?, 'now_ms', ?)", payload,
+                      now_ms])
+        until(f"{payload} to begin",
+              lambda: crew.check_alive() or f"begun: {payload}" in crew.lines())
+
+    def job(payload, columns):
+        return cluster.call([f"SELECT {columns} FROM claimq_job"
+                             " WHERE lane_id='life' AND payload=?",
+                             payload])[0][0]
+
+    def let(payload):
+        open(os.path.join(folder, str(payload)), "w").close()
+
+    def completed(payload):
+        return lambda: (crew.check_alive()
+                        or job(payload, "state='completed'")[0])
+    try:
+        submit("fails")
+        until("the second try", completed("fails"))
+        said, = cluster.call(["SELECT outcome, error FROM claimq_attempt"
+                              " WHERE job_id=? ORDER BY attempt_index",
+                              *job("fails", "job_id")])
+        t.ok("a job that fails is retried", said == [
+            ["retry", "ValueError('not now')"], ["success", None]] or [said])
+        let([0, 255])
+        submit([0, 255])
+        until("the BLOB", completed([0, 255]))
+        t.ok("a BLOB arrives", "done: [0, 255]" in crew.lines())
+        submit("long")
+        until("its lease to be renewed", lambda: crew.check_alive() or job(
+            "long", "expires_at_ms>claimed_at_ms+3000")[0])
+        let("long")
+        until("the long job", completed("long"))
+        t.ok("the lease of a long job is renewed")
+        # Another takes the job, and settles it.
+        submit("taken")
+        _, taken = cluster.call(
+            ["SELECT claimq_revoke(job_id, 'now_ms', ?) FROM claimq_job"
+             " WHERE payload='taken'", now_ms],
+            ["SELECT claim_id, lease_token FROM claimq_lane('life', 'other')"
+             " WHERE now_ms=?", now_ms])
+        cluster.call(["SELECT claimq_complete(?, ?, 'now_ms', ?, 'result', ?)",
+                      *taken[0], now_ms, "other"])
+        let("taken")
+        submit("last")
+        t.ok("a worker whose job another took goes on with the next",
+             any("claim_lost" in line for line in crew.lines("err"))
+             and job("taken", "result") == ["other"] or crew.lines("err"))
+        crew.end()
+        cluster.call(["SELECT claimq_submit('life', 'later', 'now_ms', ?)",
+                      now_ms])
+        let("last")
+        codes = crew.codes()
+        t.ok("SIGTERM: the job at hand is completed, and no other begun",
+             codes == [0] and job("last", "state") == ["completed"]
+             and job("later", "state") == ["ready"]
+             or [codes, crew.lines("err")])
+    finally:
+        crew.close()
 
 
 def partition(t):
@@ -491,10 +591,10 @@ def cut_off(t, nodes):
         asked = subprocess.run(
             [*nodes.place.command(leader.number), sys.executable, "-c",
              "import sys; sys.path.insert(0, sys.argv[1])\n"
-             "import json, http_worker\n"
-             "c = http_worker.Cluster([sys.argv[2]], patience=3, timeout=3)\n"
+             "import json, client\n"
+             "c = client.Cluster([sys.argv[2]], patience=3, timeout=3)\n"
              "print(c.call(json.loads(sys.argv[3])))",
-             os.path.dirname(WORKER), leader.http, json.dumps(claim)],
+             HERE, leader.http, json.dumps(claim)],
             capture_output=True, text=True)
         t.ok("the leader that was cut off answers no claim",
              asked.returncode != 0 and "no answer" in asked.stderr
@@ -527,8 +627,8 @@ def speed(t):
     nodes.start()
     same_version(list(nodes))
     setup(nodes.cluster())
-    for line in table(nodes.addresses(), 60 if QUICK else 150,
-                      1 if QUICK else 3, [1, 4] if QUICK else [1, 4, 16]):
+    for line in table(nodes, 60 if QUICK else 150, 1 if QUICK else 5,
+                      [1, 4] if QUICK else [1, 4, 16]):
         print(line, flush=True)
     leader = nodes.leader()
     other = next(n for n in nodes if n is not leader)

@@ -2,7 +2,7 @@
 
     place = Loopback()                      # or Namespaces()
     nodes = Nodes(place, "rqlited", "claimq.so", "build/cluster/run")
-    nodes.start(3)
+    nodes.start()                           # three
     nodes.leader().kill()                   # kill -9
     nodes.stop()
 
@@ -10,12 +10,10 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import ctypes, json, os, re, shutil, signal, socket, subprocess, sys, time
+import ctypes, json, os, re, shutil, signal, socket, subprocess, time
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
-from http_worker import CallError, Cluster, REPLICATED, now_ms
+from client import CallError, Cluster
 
 PATIENCE = 300  # seconds; nothing is expected to take that long
 
