@@ -51,6 +51,7 @@
 #   *GLOB*, compared with the lines joined by blanks.
 #   execsql SQL ?H?  catchsql SQL ?H?  eqp SQL ?H?   the same, as commands
 #   db_content ?FILE?         all rows of all tables, typed, as one text
+#   files_below DIR           the files below a folder, by name, from there
 #   skip_test WHAT WHY        prints SKIPPED WHAT: WHY, and is counted
 #   sqlite_since VERSION      1 if this SQLite is that version or newer, for
 #                             what SQLite does in another way before it
@@ -368,6 +369,10 @@ proc table_content {table} {
   "]
 }
 
+proc files_below {dir} {
+  return [lsort [split [exec find $dir ! -type d -printf "%P\n"] \n]]
+}
+
 #--------------------------------------------------------------------------
 # SQL.  uplevel, so that $variables in SQL are those of the caller.
 
@@ -469,13 +474,13 @@ proc claimq_tables {} {
   }]
 }
 
+# First what says that a job waits, or is held: then nobody minds its end.
 proc fresh {{ms ""}} {
-  db config enable_trigger 0
-  foreach table [claimq_tables] {
+  set first {claimq_after claimq_slot claimq_head claimq_group claimq_limit}
+  foreach table [concat $first [claimq_tables]] {
     if {$table ne "claimq_meta"} {db eval "DELETE FROM main.$table"}
   }
   db eval {DELETE FROM sqlite_sequence}
-  db config enable_trigger 1
   if {$ms ne ""} {at_time $ms}
 }
 
