@@ -84,7 +84,6 @@
 #   content                   all rows of all tables of claimq's as db sees them
 #   do_refused_test NAME SQL MESSAGE   SQL fails with MESSAGE, and changes
 #                             nothing in the content
-#                             as before
 #   damage SQL                SQL without the triggers and the CHECKs
 #   broken SQL                what claimq_check finds after damage SQL; undone
 #   steps ?GLOB ...?          steps of SQLite's virtual machine that the
