@@ -201,6 +201,9 @@ static const CqArgDef cqClaimIdArg[] = {
   { CQ_ARG(INT, "fence"), .mFlag = CQ_A_REQUIRED },
 };
 
+/*
+** claimq_lease_token(scope, owner, incarnation, claim_id, now_ms)
+*/
 static void cqLeaseTokenFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   char zToken[CQ_TOKEN_SZ];
@@ -216,6 +219,9 @@ static const CqArgDef cqLeaseTokenArg[] = {
   { CQ_ARG(INT, "now_ms"), .mFlag = CQ_A_REQUIRED },
 };
 
+/*
+** claimq_batch_id(session, source_key, now_ms [, nonce])
+*/
 static void cqBatchIdFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   char zId[CQ_BATCH_ID_SZ];
@@ -378,6 +384,9 @@ static void cqSelectRun(CqOp *p, CqText json, CqSelect *pSel){
   sqlite3_free(zBuf);
 }
 
+/*
+** claimq_select(candidates, boundary, max) -> how many of them one claim takes.
+*/
 static void cqSelectFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   CqSelect sel;
@@ -463,6 +472,9 @@ static const CqArgDef cqClockArg[] = {
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = NMIN, .aArg = ARGS, \
     .nArg = CQ_ARRAYSIZE(ARGS), .xFunc = FUNC }
 
+/*
+** The functions of this file.
+*/
 static const CqFuncDef *cqFuncOwn(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_version", .eKind = CQ_F_PURE, .xFunc = cqVersionFunc,

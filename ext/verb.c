@@ -59,6 +59,10 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
     .zDoc = "makes the call safe to repeat" },
 };
 
+/*
+** The options of verbs in every discipline (i==-1), or of discipline i alone;
+** their number is *pnOpt.  0 past the last discipline.
+*/
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
   static const CqArgDef none[1];
   const CqDiscipline *pD;
@@ -473,6 +477,9 @@ CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = N, .bRest = 1, \
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
 
+/*
+** The definitions of the verbs, of claimq_revoke() and claimq_cancel().
+*/
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a claim id, or the id of a job" },
