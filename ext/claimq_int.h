@@ -598,7 +598,8 @@ struct CqTableDef {
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
   /* claimq_why: add every row of the scope with the reason why the claim takes
-  ** it or not, by the same functions that xNext asks.  Reads only. */
+  ** it or not, by the same functions that xNext asks.  Reads only.  A table has
+  ** both xNextAt and xWhy, or neither. */
   void (*xWhy)(CqOp*, CqClaim*, CqWhy*);
   /* Add the rows of claim claimId, with the lease they have, to pRows:
   ** all that the claim gave if it still holds, else none. */
