@@ -166,7 +166,6 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
   sqlite3_str *pStr = sqlite3_str_new(p->db);
-  CqText t;
   int i, iEnd;
   for(i=0; i<pC->pRows->nRow; i=iEnd){
     CqCell *a = claimqRow(pC->pRows, i);
@@ -180,10 +179,8 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
     cqClaimAnswerPrevious(pC, pStr, i, iEnd);
   }
   sqlite3_str_appendall(pStr, "]");
-  t.n = sqlite3_str_length(pStr);
-  t.z = cqStrFinish(p, pStr);
-  claimqRequestAnswer(p, t, 0);
-  sqlite3_free((char*)t.z);
+  sqlite3_free(pTask->zAnswer);
+  pTask->zAnswer = cqStrFinish(p, pStr);
 }
 
 /*
@@ -217,13 +214,12 @@ static void cqClaimReplayPrevious(
 */
 static void cqClaimReplay(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
-  CqText json, id = {0, 0};
+  CqText id = {0, 0};
   CqJson j;
   int e, iFirst = 0;
   pC->pRows->nRow = 0;
-  json.z = p->pReq->zAnswer;
-  json.n = p->pReq->nAnswer;
-  claimqJsonInit(&j, json);
+  if( pTask->zAnswer==0 ) return;
+  claimqJsonInit(&j, claimqStr(pTask->zAnswer));
   if( claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return;
   while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))>CQ_JSON_END ){
     if( e==CQ_JSON_ARRAY ){
@@ -291,6 +287,7 @@ CQ_PRIV void claimqClaim(
   else if( p->rc==SQLITE_OK ) cqClaimLoad(p, &c.task);
   if( pDef->xDone ) pDef->xDone(&c);
   claimqIdsClear(&c.ids);
+  sqlite3_free(c.task.zAnswer);
   claimqRequestEnd(p);
 }
 

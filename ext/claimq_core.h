@@ -49,6 +49,10 @@ typedef unsigned long long int u64;
 # define CQ_PRIV
 #endif
 
+/* A condition that the compiler can check, as a declaration of its own. */
+#define CQ_CHECK(NAME, X) typedef char CqCheck##NAME[(X) ? 1 : -1]
+#define CQ_ARRAYSIZE(A) ((int)(sizeof(A)/sizeof(A[0])))
+
 #define CQ_I64_MAX ((i64)0x7fffffffffffffffLL)
 #define CQ_I64_MIN (-CQ_I64_MAX-1)
 
@@ -101,6 +105,7 @@ CQ_PRIV i64 claimqAddSat(i64 a, i64 b);  /* a+b, b>=0, saturating at 2^63-1 */
 #define CQ_CLAIM_ID_SZ  48        /* "qwc:" + two 64-bit integers + NUL */
 #define CQ_TOKEN_SZ     65        /* 64 hex digits + NUL */
 #define CQ_BATCH_ID_SZ  69        /* "qwb:" + 64 hex digits + NUL */
+CQ_CHECK(IdSizes, CQ_CLAIM_ID_SZ>=4+2*20+2 && CQ_BATCH_ID_SZ==4+CQ_TOKEN_SZ);
 
 /* Write PREFIX:HEAD:FENCE, return its length.  zPrefix is "qwc" etc. */
 CQ_PRIV int claimqClaimId(const char *zPrefix, i64 iHead, i64 iFence, char*);

@@ -59,8 +59,6 @@ typedef struct CqFuncDef CqFuncDef;       /* A scalar function */
 typedef struct CqCall CqCall;             /* One call of it */
 typedef struct CqDiscipline CqDiscipline; /* A way to queue */
 
-#define CQ_ARRAYSIZE(A) ((int)(sizeof(A)/sizeof(A[0])))
-
 /**************************************************************************
 ** Interface to op.c: sticky error, memory, clock.
 */
@@ -310,6 +308,13 @@ struct CqClaims {
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
+/* Statements of the cache that stand together in SQLite's list of all. */
+#define CQ_NRUN 4
+typedef struct CqRun CqRun;
+struct CqRun {
+  sqlite3_stmt *pFirst, *pLast;
+};
+
 struct CqConn {
   sqlite3 *db;
   int nRef;                       /* Functions and modules that point here */
@@ -322,6 +327,10 @@ struct CqConn {
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** so many calls they are not looked at */
+  int nTaken;                     /* Statements that are not in their slots */
+  u8 bRun;                        /* aRun[] was made after the last prepare */
+  u8 nRun;
+  CqRun aRun[CQ_NRUN];            /* See claimqStmtWriting() */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
@@ -349,6 +358,10 @@ struct CqStmt {
 CQ_PRIV CqStmt claimqStmt(CqOp*, int eStmt);
 CQ_PRIV void claimqStmtDone(CqOp*, CqStmt*);
 CQ_PRIV void claimqStmtReset(CqStmt*);    /* To run it again; bindings stay */
+/* Finalize a statement that came from the cache. */
+CQ_PRIV void claimqStmtFree(CqConn*, sqlite3_stmt*);
+/* Is a writing statement under way?  -1: nMost statements do not tell. */
+CQ_PRIV int claimqStmtWriting(CqConn*, int nMost);
 /* i: the statement's constant for the parameter, CQ_STATEMENT_name.  Bytes and
 ** lists must stay until the statement is given back.  A text with z==0 and a
 ** value of 0 are NULL. */
@@ -409,21 +422,18 @@ struct CqRequest {
   char *zScope;
   int nScope;
   CqText owner;
-  u8 bReplay;                     /* It was made before: this is the answer */
-  u8 bText;                       /* The answer is a text */
-  u8 bNull;                       /* It is NULL */
-  char *zAnswer;
-  int nAnswer;
-  i64 iAnswer;
+  u8 bReplay;                     /* It was made before: the task has the
+                                  ** answer */
 };
 CQ_PRIV void claimqRequestBegin(CqOp*, CqText);
 CQ_PRIV void claimqRequestFor(CqOp*, const char *zFunc, CqText scope,
                               CqText owner);
 /* The same for a function; an xFunc that reads its options itself calls it. */
 CQ_PRIV void claimqRequestCall(CqOp*, const CqCall*);
-CQ_PRIV int claimqRequestFind(CqOp*);
-CQ_PRIV void claimqRequestAnswer(CqOp*, CqText, i64);
-CQ_PRIV void claimqRequestKeep(CqOp*);
+/* The answer of the request that op has: from the database into the task, and
+** back. */
+CQ_PRIV int claimqRequestFind(CqOp*, CqTask*);
+CQ_PRIV void claimqRequestKeep(CqOp*, const CqTask*);
 CQ_PRIV void claimqRequestEnd(CqOp*);
 
 /**************************************************************************
@@ -445,14 +455,19 @@ struct CqTask {
   /* Forget what was loaded: xLoad will be called again.  May be 0; is never
   ** called for claim tables, whose statement starts over instead. */
   void (*xForget)(CqTask*);
-  /* The answer, for a request: claimqRequestAnswer().  Called when all is
-  ** written, and so must need no memory of its own.  Tasks of functions have
-  ** it; a claim has it, and is remembered only if it took something. */
+  /* The answer is not there yet when all is written: make it, for a request.
+  ** Only claims have it, whose answer is rows; else 0. */
   void (*xAnswer)(CqOp*, CqTask*);
-  /* Instead of xLoad, if the request was made before; 0: nothing to do, the
-  ** answer is in op.pReq. */
+  /* Instead of xLoad, if the request was made before and its answer has been
+  ** found; 0: that is all. */
   void (*xReplay)(CqOp*, CqTask*);
   const char *zWhat;              /* For messages: "claimq_vacuum()" */
+  /* The answer of a function, set before claimqRun() or by xLoad and xApply:
+  ** the first of these that is not 0, else the number. */
+  char *zAnswer;                  /* A text, which claimqTaskResult() frees */
+  const char *zWord;              /* A word, which is a constant */
+  u8 bNull;                       /* NULL */
+  i64 iAnswer;
   u8 eNeed;                       /* CQ_NEED_*, by xLoad */
   u8 bInit;                       /* claimq_init(): no table can be relied on */
   u8 bLocked;                     /* The write lock was held by xLoad */
@@ -463,6 +478,8 @@ struct CqTask {
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq_alone() */
+/* Hand the answer, unless op has an error, to a function; free it. */
+CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
@@ -579,7 +596,8 @@ struct CqTableDef {
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
   /* claimq_why: add every row of the scope with the reason why the claim takes
-  ** it or not, by the same functions that xNext asks.  Reads only. */
+  ** it or not, by the same functions that xNext asks.  Reads only.  A table has
+  ** both xNextAt and xWhy, or neither. */
   void (*xWhy)(CqOp*, CqClaim*, CqWhy*);
   /* Add the rows of claim claimId, with the lease they have, to pRows:
   ** all that the claim gave if it still holds, else none. */
@@ -601,7 +619,7 @@ struct CqTableDef {
 
 /* One call of a verb: the engine fills it and runs it as a task. */
 struct CqVerb {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; xDecide may change its answer */
   const CqDiscipline *pD;
   int eVerb;                      /* CQ_RENEW ... CQ_REVOKE */
   CqText claimId, token;
@@ -618,22 +636,18 @@ struct CqVerb {
   int eStmt;                      /* The statement that settles */
   i64 iUntil;                     /* :until: new expiry, due time; -1: NULL */
   i64 nExpect;                    /* Rows it must change; -1: any number */
-  i64 iResult;                    /* The number to return */
-  const char *zResult;            /* The word to return, if not 0 */
   CqOwn own;                      /* The discipline's own state, zeroed */
 };
 
 /* New work: the engine fills it and runs it as a task. */
 struct CqPut {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; its answer is the key of the work */
   const CqDiscipline *pD;
   CqText scope;                   /* Session, lane, queue */
   sqlite3_value *pPayload;
   const CqVal *aOpt;              /* One per definition of pD->pPut->aOpt */
   u8 bPlain;                      /* No option was given */
   u8 bSourceKeyFree;              /* A source key that is taken is left out */
-  i64 iKey;                       /* OUT: the key of the work, if an integer */
-  char *zKey;                     /* OUT: the same if text; freed by engine */
   CqOwn own;                      /* The discipline's own state, zeroed */
 };
 #define CQ_MAX_OPT 32             /* Options of any function, at most */
@@ -685,9 +699,9 @@ struct CqDiscipline {
   void (*xVerbDone)(CqVerb*);     /* Free what own points to; may be 0 */
 
   /* claimq_cancel(): of what type its keys are (0: nothing to cancel), and the
-  ** word to return. */
+  ** task, whose answer goes to the context. */
   u8 eCancel;
-  const char *(*xCancel)(CqOp*, const CqVal *pKey, int bForce);
+  void (*xCancel)(CqOp*, const CqVal *pKey, int bForce, sqlite3_context*);
 
   /* New work: the function that puts it (0: there is none), whose arguments
   ** are the scope and the payload, and whose options are the work's. */
@@ -731,6 +745,8 @@ struct CqFuncDef {
                                   ** aOpt[], if any, is for claimq_help */
   u8 eLook;                       /* They are the options of claimqLookArgs():
                                   ** 1 without now_ms, 2 with it */
+  u8 bPlain;                      /* xFunc looks at apVal[] alone, which has
+                                  ** nArg values */
   const CqArgDef *aArg;           /* Arguments by position */
   int nArg;
   const CqArgDef *aOpt;           /* Options: name, value pairs after them */
@@ -849,10 +865,9 @@ CQ_PRIV char *claimqOriginWrite(
 
 /* vacuum.c */
 struct CqVacuum {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; its answer: rows removed */
   const CqVal *aOpt;
   i64 nLeft;                      /* Rows that may still be removed */
-  i64 nRemoved;
 };
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 

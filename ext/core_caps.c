@@ -1,5 +1,5 @@
 /*
-** core_caps.c: sets of capabilities, many of them.
+** core_caps.c: sets of capabilities, and whether a worker has what is required.
 **
 **     ["linux", "gpu","\u0067pu"]   ->   gpu linux   ->   ["gpu","linux"]
 **
@@ -9,7 +9,7 @@
 ** and without repetitions, and joins it in one way: only what JSON demands is
 ** escaped, control characters as \u00XX.
 **
-** A claim holds its worker's list against every set of the lane.  It takes the
+** A claim compares its worker's list with every set of the lane.  It takes the
 ** list apart once; then a set costs one reading and a binary search for each
 ** of its elements.
 **
@@ -18,26 +18,14 @@
 */
 #include "claimq_core.h"
 
-/* <0, 0, >0 as a sorts before, with or after b. */
-static int cqCapsCompare(CqText a, CqText b){
-  int n = a.n<b.n ? a.n : b.n;
-  int c = n ? memcmp(a.z, b.z, (size_t)n) : 0;
-  return c ? c : a.n-b.n;
+#ifndef NDEBUG
+/* 1 if the list is what claimqCapsSplit() gives: sorted, each element once. */
+static int cqCapsIsSet(const CqText *aItem, int n){
+  int i;
+  for(i=1; i<n && claimqTextCompare(aItem[i-1], aItem[i])<0; i++){}
+  return n>=0 && i>=n;
 }
-
-/* Shell's sort: short, no recursion, good enough for long lists. */
-static void cqCapsSort(CqText *a, int n){
-  int nGap, i, j;
-  for(nGap=n/2; nGap>0; nGap=nGap==2 ? 1 : nGap*5/11){
-    for(i=nGap; i<n; i++){
-      CqText x = a[i];
-      for(j=i; j>=nGap && cqCapsCompare(a[j-nGap], x)>0; j-=nGap){
-        a[j] = a[j-nGap];
-      }
-      a[j] = x;
-    }
-  }
-}
+#endif
 
 /*
 ** Check a list of capabilities.  Returns the number of elements (twice the
@@ -71,6 +59,7 @@ CQ_PRIV int claimqCapsCheck(CqText json){
 CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText){
   CqJson r;
   int n = 0, nOnce = 0, i;
+  assert( claimqCapsCheck(json)>=0 );
   claimqJsonInit(&r, json);
   claimqJsonNext(&r);
   while( claimqJsonNext(&r)==CQ_JSON_STRING ){
@@ -80,12 +69,13 @@ CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText){
     zText += aItem[n].n;
     n++;
   }
-  cqCapsSort(aItem, n);
+  claimqTextSort(aItem, n);
   for(i=0; i<n; i++){
-    if( i==0 || cqCapsCompare(aItem[nOnce-1], aItem[i])!=0 ){
+    if( i==0 || claimqTextCompare(aItem[nOnce-1], aItem[i])!=0 ){
       aItem[nOnce++] = aItem[i];
     }
   }
+  assert( cqCapsIsSet(aItem, nOnce) );
   return nOnce;
 }
 
@@ -96,6 +86,7 @@ CQ_PRIV int claimqCapsSplit(CqText json, CqText *aItem, char *zText){
 CQ_PRIV int claimqCapsJoin(const CqText *aItem, int n, char *zOut){
   char *z = zOut;
   int i;
+  assert( cqCapsIsSet(aItem, n) );
   *z++ = '[';
   for(i=0; i<n; i++){
     if( i>0 ) *z++ = ',';
@@ -118,7 +109,7 @@ static int cqCapsFind(CqText raw, const CqText *aItem, int n){
   }
   while( iLow<iHigh ){
     int iMid = (iLow + iHigh)/2;
-    int c = cqCapsCompare(aItem[iMid], raw);
+    int c = claimqTextCompare(aItem[iMid], raw);
     if( c==0 ) return 1;
     if( c<0 ) iLow = iMid+1;
     else iHigh = iMid;
@@ -134,6 +125,7 @@ static int cqCapsFind(CqText raw, const CqText *aItem, int n){
 CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
   CqJson r;
   int e;
+  assert( cqCapsIsSet(aItem, n) );
   claimqJsonInit(&r, required);
   if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return 0;
   while( (e = claimqJsonNext(&r))==CQ_JSON_STRING ){
@@ -142,6 +134,11 @@ CQ_PRIV int claimqCapsMeet(CqText required, const CqText *aItem, int n){
   return e==CQ_JSON_CLOSE && claimqJsonNext(&r)==CQ_JSON_END;
 }
 
+/*
+** Write the required capabilities that are not among the n offered ones, as
+** they stand in the required list, into zOut, which has room for required.n+2
+** bytes.  Returns the length, 0 if the required list is malformed.
+*/
 CQ_PRIV int claimqCapsMissing(
   CqText required, const CqText *aItem, int n, char *zOut
 ){
@@ -160,5 +157,6 @@ CQ_PRIV int claimqCapsMissing(
     *z++ = '"';
   }
   *z++ = ']';
+  assert( z-zOut<=required.n+2 );
   return e==CQ_JSON_CLOSE ? (int)(z - zOut) : 0;
 }

@@ -200,6 +200,7 @@ static int cqCronElement(
   }
   if( t.n>0 ) return CQ_CRON_SYNTAX;
   if( iTo<iFrom ) iTo += nValue;
+  assert( iFrom>=pField->iMin && iTo>=iFrom && iTo-iFrom<=nValue );
   for(i=iFrom; i<=iTo; i+=nStep){
     *pMask |= (u64)1 << (pField->iMin + (i-pField->iMin)%nValue);
   }
@@ -261,7 +262,7 @@ static int cqCronPeriod(CqText rest, CqCron *pOut){
   unit = cqCronWord(&rest);
   cqCronSkipBlanks(&rest);
   if( rest.n>0 || !claimqI64Parse(number, &n) || n==0 ) return CQ_CRON_PERIOD;
-  for(i=0; i<(int)(sizeof(aUnit)/sizeof(aUnit[0])); i++){
+  for(i=0; i<CQ_ARRAYSIZE(aUnit); i++){
     if( cqCronIs(unit, aUnit[i].z) && n<=CQ_I64_MAX/aUnit[i].nMs ){
       pOut->nEvery = n*aUnit[i].nMs;
       return CQ_CRON_OK;
@@ -289,7 +290,7 @@ CQ_PRIV int claimqCronParse(CqText spec, CqCron *pOut, CqCronFault *pFault){
   cqCronSkipBlanks(&rest);
   if( word.n>0 && word.z[0]=='@' ){
     e = CQ_CRON_WORD;
-    for(i=0; rest.n==0 && i<(int)(sizeof(aWord)/sizeof(aWord[0])); i++){
+    for(i=0; rest.n==0 && i<CQ_ARRAYSIZE(aWord); i++){
       if( cqCronIs(word, aWord[i].zWord) ){
         CqText t;
         t.z = aWord[i].zSpec;
@@ -326,6 +327,7 @@ static i64 cqCronDiv(i64 a, i64 b){
 static void cqCronMonthSize(CqMonth *p){
   static const u8 aDay[] = { 31,28,31,30,31,30,31,31,30,31,30,31 };
   i64 y = p->iYear;
+  assert( p->iMonth>=1 && p->iMonth<=12 );
   p->nDay = aDay[p->iMonth-1];
   if( p->iMonth==2 && y%4==0 && (y%100!=0 || y%400==0) ) p->nDay = 29;
 }
@@ -355,8 +357,12 @@ static void cqCronMonthOf(i64 iDay, CqMonth *p){
   p->iMonth = i<10 ? i+3 : i-9;
   p->iFirst = iDay - n;
   cqCronMonthSize(p);
+  assert( iDay>=p->iFirst && iDay<p->iFirst+p->nDay );
 }
 
+/*
+** Go on to the month after, and back to the one before.
+*/
 static void cqCronMonthNext(CqMonth *p){
   p->iFirst += p->nDay;
   if( ++p->iMonth>12 ){
@@ -365,7 +371,6 @@ static void cqCronMonthNext(CqMonth *p){
   }
   cqCronMonthSize(p);
 }
-
 static void cqCronMonthPrevious(CqMonth *p){
   if( --p->iMonth<1 ){
     p->iMonth = 12;
@@ -381,6 +386,7 @@ static void cqCronMonthPrevious(CqMonth *p){
 
 /* Bit i of a mask, as 0 or 1. */
 static int cqCronHas(u64 m, int i){
+  assert( i>=0 && i<64 );
   return (int)(m>>i & 1);
 }
 
@@ -425,11 +431,12 @@ static u64 cqCronDays(const CqCron *p, const CqMonth *pMonth){
 
 /*
 ** The first time of a day from minute i (0..1440) on, and the last one up to it
-** (-1..1439); -1 if there is none.
+** (0..1439); -1 if there is none.
 */
 static int cqCronTimeFrom(const CqCron *p, int i){
   u64 mHour = p->aMask[CQ_CRON_HOUR], mMinute = p->aMask[CQ_CRON_MINUTE];
   int iHour = i/60;
+  assert( i>=0 && i<=CQ_CRON_DAY && mMinute!=0 );
   int iMinute = cqCronHas(mHour, iHour) ? cqCronFrom(mMinute, i%60) : -1;
   if( iMinute>=0 ) return iHour*60 + iMinute;
   iHour = cqCronFrom(mHour, iHour+1);
@@ -438,6 +445,7 @@ static int cqCronTimeFrom(const CqCron *p, int i){
 static int cqCronTimeUpTo(const CqCron *p, int i){
   u64 mHour = p->aMask[CQ_CRON_HOUR], mMinute = p->aMask[CQ_CRON_MINUTE];
   int iHour = i/60;
+  assert( i>=0 && i<CQ_CRON_DAY && mMinute!=0 );
   int iMinute = cqCronHas(mHour, iHour) ? cqCronUpTo(mMinute, i%60) : -1;
   if( iMinute>=0 ) return iHour*60 + iMinute;
   iHour = cqCronUpTo(mHour, iHour-1);
@@ -468,6 +476,7 @@ static CqMinute cqCronMinute(i64 iMs, int nOffset){
   CqMinute t;
   t.iDay = cqCronDiv(i, CQ_CRON_DAY);
   t.iTime = (int)(i - t.iDay*CQ_CRON_DAY);
+  assert( t.iTime>=0 && t.iTime<CQ_CRON_DAY );
   return t;
 }
 
@@ -540,6 +549,7 @@ static i64 cqCronLast(const CqCron *p, int nOffset, i64 iNow){
     }
   }
   cqCronMs(m.iFirst+iDay-1, iTime, nOffset, &iLast);
+  assert( iLast<=iNow );
   return iLast;
 }
 

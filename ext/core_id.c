@@ -28,6 +28,7 @@ CQ_PRIV int claimqClaimId(
 ){
   int n = (int)strlen(zPrefix);
   assert( n+43<=CQ_CLAIM_ID_SZ );       /* two colons, two integers, NUL */
+  assert( n>0 && strchr(zPrefix, ':')==0 );
   memcpy(zOut, zPrefix, (size_t)n);
   zOut[n++] = ':';
   n += claimqI64Text(iHead, &zOut[n]);
@@ -58,6 +59,7 @@ CQ_PRIV int claimqClaimIdParse(
   fence.n = id.n - (int)(fence.z-id.z);
   if( !claimqI64Parse(head, &iHead) || iHead<0 ) return 0;
   if( !claimqI64Parse(fence, &iFence) || iFence<0 ) return 0;
+  assert( id.n<CQ_CLAIM_ID_SZ );
   *piHead = iHead;
   *piFence = iFence;
   return 1;
@@ -65,6 +67,7 @@ CQ_PRIV int claimqClaimIdParse(
 
 /* Hash a text and the colon after it. */
 static void cqIdPart(CqSha256 *p, CqText x){
+  assert( x.z || x.n==0 );
   claimqSha256Update(p, x.z, (size_t)x.n);
   claimqSha256Update(p, ":", 1);
 }

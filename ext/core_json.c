@@ -62,6 +62,7 @@ static int cqJsonPeek(CqJson *p){
 
 /* The token is what lies between here and iEnd; go there. */
 static void cqJsonToken(CqJson *p, int iEnd){
+  assert( iEnd>=p->i && iEnd<=p->in.n );
   p->tok.z = &p->in.z[p->i];
   p->tok.n = iEnd - p->i;
   p->i = iEnd;
@@ -108,6 +109,7 @@ static int cqJsonString(CqJson *p){
   const char *z = p->in.z;
   int n = p->in.n;
   int i = ++p->i;
+  assert( i<=n && z[i-1]=='"' );
   while( i<n && z[i]!='"' ){
     u32 c;
     int nByte = z[i]=='\\' ? cqJsonEscape(&z[i], n-i, &c) : (u8)z[i]>=0x20;
@@ -170,6 +172,7 @@ static int cqJsonWord(CqJson *p){
 
 /* Open an array or object.  Returns its token, or ERROR if too deep. */
 static int cqJsonOpen(CqJson *p, int c){
+  assert( c=='[' || c=='{' );
   if( p->nDepth>=(int)sizeof(p->aKind) ) return cqJsonFail(p);
   p->aKind[p->nDepth++] = (u8)c;
   p->i++;
@@ -265,6 +268,7 @@ static int cqJsonEncode(u32 c, char zOut[4]){
   static const u8 aLead[5] = { 0, 0, 0xc0, 0xe0, 0xf0 };
   int n = c<0x80 ? 1 : c<0x800 ? 2 : c<0x10000 ? 3 : 4;
   int i;
+  assert( c<=0x10ffff && (c<0xd800 || c>0xdfff) );
   for(i=n-1; i>0; i--){
     zOut[i] = (char)(0x80 | (c & 0x3f));
     c >>= 6;
@@ -281,6 +285,7 @@ static int cqJsonEncode(u32 c, char zOut[4]){
 static int cqJsonChar(CqText *pRaw, char zOut[4]){
   u32 c, cLow;
   int n = 1;
+  assert( pRaw->n>0 );
   if( pRaw->z[0]=='\\' ){
     n = cqJsonEscape(pRaw->z, pRaw->n, &c);
     if( n==0 || (c>=0xdc00 && c<=0xdfff) ) return -1;
@@ -314,6 +319,7 @@ CQ_PRIV int claimqJsonText(CqText raw, char *zOut){
     char zChar[4];
     int nChar = cqJsonChar(&raw, zChar);
     if( nChar<0 ) return -1;
+    assert( nChar>0 && nChar<=4 );
     if( zOut ) memcpy(&zOut[n], zChar, (size_t)nChar);
     n += nChar;
   }
@@ -390,6 +396,7 @@ CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut){
 CQ_PRIV char *claimqJsonWrite(CqText t, char *z){
   static const char zHex[] = "0123456789abcdef";
   int i;
+  assert( t.z || t.n==0 );
   *z++ = '"';
   for(i=0; i<t.n; i++){
     u8 c = (u8)t.z[i];

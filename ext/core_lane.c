@@ -41,6 +41,7 @@ CQ_PRIV int claimqJobCompare(const CqJobKey *a, const CqJobKey *b){
   int c = cqLaneCompare(b->iPriority, a->iPriority);
   if( c==0 ) c = cqLaneCompare(a->iCreated, b->iCreated);
   if( c==0 ) c = cqLaneCompare(a->iJob, b->iJob);
+  assert( c || memcmp(a, b, sizeof(*a))==0 );
   return c;
 }
 
@@ -64,5 +65,6 @@ CQ_PRIV i64 claimqBackoff(i64 iBase, i64 iFactor, i64 nRetry, i64 iMax){
   for(; nRetry>0 && v>0 && v<iMax; nRetry--){
     v = v>iMax/iFactor ? iMax : v*iFactor;
   }
+  assert( v>=0 && v<=iMax );
   return v;
 }

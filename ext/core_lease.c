@@ -43,14 +43,13 @@ CQ_PRIV int claimqHoldVerdict(const CqHold *p){
 }
 
 /* The words of CQ_WHY_*, for claimq_why. */
-CQ_PRIV const char *const *claimqWhyWords(void){
-  static const char *const az[] = {
-    "claimable", "held", "delayed", "capability", "partition",
-    "command_in_front", "boundary", "busy", "kept_back", "grant_needed",
-    "reclaims_used_up", "blocked", "limit", "rate", "paused", "unknown", 0
-  };
-  return az;
-}
+static const char *const cqWhyWord[] = {
+  "claimable", "held", "delayed", "capability", "partition",
+  "command_in_front", "boundary", "busy", "kept_back", "grant_needed",
+  "reclaims_used_up", "blocked", "limit", "rate", "paused", "unknown", 0
+};
+CQ_CHECK(WhyWords, CQ_ARRAYSIZE(cqWhyWord)==CQ_WHY_UNKNOWN+2);
+CQ_PRIV const char *const *claimqWhyWords(void){ return cqWhyWord; }
 
 /*
 ** The reason that every row can have.  A row that a live claim holds is held,

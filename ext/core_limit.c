@@ -46,6 +46,7 @@ static int cqLimitRateLets(
   const CqLimit *p, const CqUse *pUse, i64 k, i64 iNow
 ){
   i64 i = p->nRate - k + 1;
+  assert( k>=1 && k<=p->nRate );
   return i>pUse->nStart || pUse->xStart(pUse->pCtx, i)<=iNow-p->nPer;
 }
 
@@ -56,12 +57,21 @@ static i64 cqLimitRate(
   i64 nYes = 0, nNo = (nWant<p->nRate ? nWant : p->nRate) + 1;
   i64 k = 1;                      /* Mostly one is wanted, or none is let */
   do{
+    assert( nYes<k && k<nNo );
     if( cqLimitRateLets(p, pUse, k, iNow) ) nYes = k;
     else nNo = k;
     k = nYes + (nNo-nYes)/2;
   }while( nNo-nYes>1 );
   return nYes;
 }
+
+#ifndef NDEBUG
+/* 1 if an answer agrees with itself: there is a reason exactly if there is no
+** room. */
+static int cqLimitSound(const CqRoom *p){
+  return p->nRoom>=0 && (p->nRoom==0)==(p->eWhy!=CQ_LIMIT_NONE);
+}
+#endif
 
 /*
 ** How many claims may begin under one limit, and when.  nWant>0: so many are
@@ -101,6 +111,10 @@ CQ_PRIV void claimqLimitRoom(
       }
     }
   }
+  assert( cqLimitSound(pOut) && pOut->nRoom<=nWant );
+  assert( pOut->eWhy!=CQ_LIMIT_NONE || pOut->iNext==iNow );
+  assert( pOut->eWhy!=CQ_LIMIT_RATE || pOut->iNext>iNow
+       || pOut->iNext==CQ_LIMIT_NEVER );
 }
 
 /*
@@ -118,6 +132,7 @@ CQ_PRIV void claimqLimitBoth(
     room.bGroup = 1;
   }
   room.nRoom = pLane->nRoom<pGroup->nRoom ? pLane->nRoom : pGroup->nRoom;
+  assert( cqLimitSound(&room) );
   *pOut = room;
 }
 
@@ -178,6 +193,7 @@ static void cqOfferSort(CqOffer *a, int n, CqOfferOrder *xOrder){
     CqOffer t = a[0];
     a[0] = a[i];
     a[i] = t;
+    assert( i==n-1 || xOrder(&t, &a[i+1])<=0 );
     cqOfferSink(a, i, 0, xOrder);
   }
 }
@@ -187,8 +203,9 @@ CQ_PRIV void claimqOfferSort(CqOffer *a, int n){
 }
 
 /*
-** Without turns the jobs are taken in the lane's order, and one whose group has
-** no room left is passed over.  With turns they are taken in rounds.
+** Put the jobs that are taken in front, at most nMax of the n, and return their
+** number.  Without turns the jobs are taken in the lane's order, and one whose
+** group has no room left is passed over.  With turns they are taken in rounds.
 */
 CQ_PRIV int claimqLimitPick(CqOffer *a, int n, i64 nMax, int bFair){
   int i, nTake = 0;
@@ -197,6 +214,7 @@ CQ_PRIV int claimqLimitPick(CqOffer *a, int n, i64 nMax, int bFair){
     int bSame = i>0 && a[i].iGroup==a[i-1].iGroup;
     a[i].nRank = bSame ? a[i-1].nRank+1 : 0;
     a[i].first = bSame ? a[i-1].first : a[i].key;
+    assert( !bSame || (a[i].nRoom==a[i-1].nRoom && a[i].iTurn==a[i-1].iTurn) );
   }
   cqOfferSort(a, n, bFair ? cqOfferByTurn : cqOfferByOrder);
   while( nTake<n && nTake<nMax && !cqOfferOut(&a[nTake]) ) nTake++;

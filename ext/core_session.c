@@ -41,6 +41,12 @@ static const char *const cqBoundaryWord[] = {
 static const char *const cqTakeWord[] = {
   "turn_work", "session_command", "any", 0
 };
+CQ_CHECK(WorkWords, CQ_ARRAYSIZE(cqWorkWord)==CQ_WORK_COMMAND+2);
+CQ_CHECK(DeliveryWords, CQ_ARRAYSIZE(cqDeliveryWord)==CQ_DELIVER_COMMIT+2);
+CQ_CHECK(SlotWords, CQ_ARRAYSIZE(cqSlotWord)==CQ_SLOT_JOIN+2);
+CQ_CHECK(BoundaryWords,
+         CQ_ARRAYSIZE(cqBoundaryWord)==CQ_BOUNDARY_CHECKPOINT+2);
+CQ_CHECK(TakeWords, CQ_ARRAYSIZE(cqTakeWord)==CQ_TAKE_ANY+2);
 
 CQ_PRIV const char *const *claimqWorkWords(void){ return cqWorkWord; }
 CQ_PRIV const char *const *claimqDeliveryWords(void){ return cqDeliveryWord; }
@@ -78,6 +84,8 @@ CQ_PRIV int claimqBatchWhy(const CqCand *p, i64 iNow){
 CQ_PRIV void claimqSelectInit(
   CqSelect *p, int eBoundary, int eTake, i64 nMax
 ){
+  assert( eBoundary>=0 && eBoundary<=CQ_BOUNDARY_CHECKPOINT );
+  assert( eTake>=0 && eTake<=CQ_TAKE_ANY );
   memset(p, 0, sizeof(*p));
   p->eBoundary = (u8)eBoundary;
   p->eTake = (u8)eTake;
@@ -122,6 +130,7 @@ static int cqSelectJoins(const CqSelect *p, const CqCand *pCand){
 CQ_PRIV int claimqSelectOffer(CqSelect *p, const CqCand *pCand){
   if( p->bDone ) return 0;
   assert( p->nTaken<p->nMax );
+  assert( p->nTaken==0 || p->head.eSlot==CQ_SLOT_JOIN );
   if( p->nTaken ? !cqSelectJoins(p, pCand) : !cqSelectHead(p, pCand) ){
     p->bDone = 1;
     return 0;
@@ -172,6 +181,7 @@ CQ_PRIV int claimqBatchIdsNamed(
     assert( aItem[nItem].n>=0 );
     zText += aItem[nItem++].n;
   }
+  assert( nItem==claimqBatchIdsCount(json) );
   if( nItem!=n ) return 0;
   claimqTextSort(aItem, n);
   claimqTextSort(aHeld, n);

@@ -1,6 +1,6 @@
 /*
-** core_text.c: small things that everybody needs: texts that are equal, texts
-** in order, UTF-8, integers as text and back, sums that do not overflow.
+** core_text.c: comparing and sorting texts, UTF-8, integers as text and back,
+** sums that do not overflow.
 */
 #include "claimq_core.h"
 
@@ -28,6 +28,7 @@ CQ_PRIV int claimqTextCompare(CqText a, CqText b){
 static void cqTextSink(CqText *a, int iTop, int n){
   CqText x = a[iTop];
   int i;
+  assert( iTop>=0 && iTop<n );
   while( (i = 2*iTop+1)<n ){
     if( i+1<n && claimqTextCompare(a[i], a[i+1])<0 ) i++;
     if( claimqTextCompare(x, a[i])>=0 ) break;
@@ -48,6 +49,7 @@ CQ_PRIV void claimqTextSort(CqText *a, int n){
     CqText x = a[0];
     a[0] = a[i];
     a[i] = x;
+    assert( i==n-1 || claimqTextCompare(x, a[i+1])<=0 );
     cqTextSink(a, 0, i);
   }
 }
@@ -85,12 +87,17 @@ CQ_PRIV int claimqUtf8Valid(const char *z, int n){
   int i = 0;
   u32 c;
   while( i<n ){
-    if( (z[i] & 0x80)==0 ){       /* Nearly all: need not be decoded */
+    u64 aByte = 0;
+    if( n-i>=8 ) memcpy(&aByte, &z[i], 8);
+    if( n-i>=8 && (aByte & 0x8080808080808080)==0 ){
+      i += 8;                     /* Nearly all: need not be decoded */
+    }else if( (z[i] & 0x80)==0 ){
       i++;
     }else{
       int nByte = claimqUtf8Decode(&z[i], n-i, &c);
       if( nByte==0 ) return 0;
       i += nByte;
+      assert( i<=n );
     }
   }
   return 1;
@@ -106,6 +113,7 @@ CQ_PRIV int claimqI64Text(i64 v, char zOut[21]){
     u /= 10;
   }while( u );
   if( v<0 ) zRev[n++] = '-';
+  assert( n<=(int)sizeof(zRev) );
   for(i=0; i<n; i++) zOut[i] = zRev[n-1-i];
   zOut[n] = 0;
   return n;

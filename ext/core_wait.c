@@ -112,6 +112,7 @@ static i64 cqPaceAgain(int n){
 */
 static i64 cqPaceElapsed(const CqPace *p){
   i64 us = cqPaceMicro(p->msNow - p->msRef);
+  assert( p->msNow>=p->msRef && p->usNaps>=0 && p->usBefore>=0 );
   if( us<p->usNaps ) us = p->usNaps;
   return claimqAddSat(p->usBefore, us);
 }
@@ -140,6 +141,7 @@ CQ_PRIV void claimqPaceInit(CqPace *p, i64 msTimeout, i64 msNow, int bTold){
 */
 CQ_PRIV void claimqPaceSeen(CqPace *p, int eSeen, i64 msNextAt){
   i64 us = cqPaceElapsed(p);
+  assert( eSeen>=CQ_SEEN_SAME && eSeen<=CQ_SEEN_BUSY );
   p->bHold = eSeen==CQ_SEEN_COMMIT;
   if( eSeen==CQ_SEEN_COMMIT ){
     int bCrowd = p->eNap==CQ_NAP_CROWD
@@ -193,6 +195,7 @@ CQ_PRIV i64 claimqPaceNap(CqPace *p, int bListen, int *pbDeaf){
   us = cqPaceMin(us, CQ_NAP_LONGEST - (usElapsed - p->usPulse));
   us = cqPaceMin(us, cqPaceDue(p));
   p->usNap = us<1 ? 1 : us;
+  assert( p->usNap<=CQ_NAP_LONGEST );
   return p->usNap;
 }
 
@@ -232,7 +235,7 @@ static int cqPaceTold(CqPace *p, int bTold){
 CQ_PRIV int claimqPaceWake(CqPace *p, int mWoke, i64 msNow){
   int mDo = cqPaceTold(p, (mWoke & CQ_WOKE_TOLD)!=0) ? CQ_PACE_PROBE : 0;
   i64 us;
-  assert( msNow>=0 );
+  assert( msNow>=0 && p->usNap>0 );
   cqPaceClock(p, (mWoke & CQ_WOKE_FULL)!=0, msNow);
   us = cqPaceElapsed(p);
   if( us-p->usPulse>=CQ_NAP_LONGEST ){

@@ -84,18 +84,6 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
-** The call was a repeated one: the answer of the first.
-*/
-static void cqFuncReplay(const CqOp *p, sqlite3_context *pCtx){
-  const CqRequest *pReq = p->pReq;
-  if( pReq->bText ){
-    sqlite3_result_text(pCtx, pReq->zAnswer, pReq->nAnswer, SQLITE_TRANSIENT);
-  }else if( !pReq->bNull ){
-    sqlite3_result_int64(pCtx, pReq->iAnswer);
-  }
-}
-
-/*
 ** xFunc of every function.
 */
 static void cqFuncCall(
@@ -118,15 +106,36 @@ static void cqFuncCall(
   if( bWrite ) cqFuncWrite(&op, pDef);
   claimqRequestCall(&op, &call);
   if( op.rc==SQLITE_OK ) pDef->xFunc(&op, &call);
-  if( op.pReq ){
-    if( op.rc==SQLITE_OK && op.pReq->bReplay ) cqFuncReplay(&op, pCtx);
-    claimqRequestEnd(&op);
-  }
+  if( op.pReq ) claimqRequestEnd(&op);
   if( bKeep && sqlite3_last_insert_rowid(op.db)!=iLast ){
     sqlite3_set_last_insert_rowid(op.db, iLast);
   }
   claimqOpResult(&op, pCtx);
   claimqOpClear(&op);
+}
+
+/*
+** xFunc of the functions that stand in statements of claimq's own, and take
+** what they are given as it is (bPlain).  That they do without the rest saves
+** 1 % of an enqueue for each.
+*/
+static void cqFuncPlain(
+  sqlite3_context *pCtx, int nVal, sqlite3_value **apVal
+){
+  CqFunc *pFunc = (CqFunc*)sqlite3_user_data(pCtx);
+  CqCall call;
+  CqOp op;
+  if( nVal!=pFunc->pDef->nArg ){
+    cqFuncCall(pCtx, nVal, apVal);        /* Raises bad_argument */
+    return;
+  }
+  claimqOpInit(&op, pFunc->pConn);
+  call.pDef = pFunc->pDef;
+  call.pCtx = pCtx;
+  call.nVal = nVal;
+  call.apVal = apVal;
+  call.pDef->xFunc(&op, &call);
+  claimqOpResult(&op, pCtx);
 }
 
 /*
@@ -143,7 +152,7 @@ static int cqFuncAdd(CqConn *pConn, const CqFuncDef *pDef){
   if( pDef->eKind==CQ_F_PURE ) mFlag |= SQLITE_DETERMINISTIC|SQLITE_INNOCUOUS;
   if( pDef->eKind>=CQ_F_WAIT ) mFlag |= SQLITE_DIRECTONLY;
   return sqlite3_create_function_v2(pConn->db, pDef->zName, -1, mFlag, p,
-                                    cqFuncCall, 0, 0, cqFuncFree);
+      pDef->bPlain ? cqFuncPlain : cqFuncCall, 0, 0, cqFuncFree);
 }
 
 /**************************************************************************
@@ -477,10 +486,12 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
             "are all required capabilities offered?"),
     CQ_FUNC("claimq_owner_id", CQ_F_READ, 1, cqOwnerIdArg, cqOwnerIdFunc,
             "a name nobody else has"),
-    CQ_FUNC("claimq_clock", CQ_F_READ, 2, cqClockArg, cqClockFunc,
-            "for statements of claimq's own"),
-    CQ_FUNC("claimq_note", CQ_F_READ, 2, cqNoteArg, cqNoteFunc,
-            "for statements of claimq's own"),
+    { .zName = "claimq_clock", .zDoc = "for statements of claimq's own",
+      .eKind = CQ_F_READ, .bPlain = 1, .nMin = 2, .aArg = cqClockArg,
+      .nArg = 2, .xFunc = cqClockFunc },
+    { .zName = "claimq_note", .zDoc = "for statements of claimq's own",
+      .eKind = CQ_F_READ, .bPlain = 1, .nMin = 2, .aArg = cqNoteArg,
+      .nArg = 2, .xFunc = cqNoteFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

@@ -179,7 +179,9 @@ CQ_PRIV void claimqLaneCheck(CqOp*, CqVerb*);
 CQ_PRIV int claimqLaneLost(CqOp*, CqVerb*, int eVerdict, CqStmt *pHead);
 CQ_PRIV void claimqLaneDecide(CqOp*, CqVerb*, CqStmt *pHead);
 CQ_PRIV void claimqLaneBind(CqOp*, CqVerb*, CqStmt*);
-CQ_PRIV const char *claimqLaneCancel(CqOp*, const CqVal *pKey, int bForce);
+CQ_PRIV void claimqLaneCancel(
+  CqOp*, const CqVal *pKey, int bForce, sqlite3_context*
+);
 
 /**************************************************************************
 ** Interface to lane_after.c: jobs that wait for others; flows.

@@ -121,10 +121,9 @@ CQ_PRIV void claimqLaneAfterWhy(
 */
 typedef struct CqCancelFlow CqCancelFlow;
 struct CqCancelFlow {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; its answer: so many jobs */
   CqText flow;
   i64 bForce;
-  i64 nJob;                       /* OUT */
 };
 
 /*
@@ -141,7 +140,7 @@ static CqStmt cqCancelFlowStmt(CqOp *p, const CqCancelFlow *pE, int eStmt){
 static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;
   CqStmt s = cqCancelFlowStmt(p, pE, CQ_SQL_AFTER_FLOW);
-  pE->nJob = 0;
+  pTask->iAnswer = 0;
   if( claimqStep(p, &s) && claimqColInt(&s, CQ_COL_AFTER_FLOW_any_job) ){
     pTask->eNeed = CQ_NEED_ONE;
   }
@@ -155,12 +154,8 @@ static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
 static void cqCancelFlowApply(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;
   CqStmt s = cqCancelFlowStmt(p, pE, CQ_SQL_AFTER_CANCEL_FLOW);
-  pE->nJob = claimqExec(p, &s);
-  if( p->rc==SQLITE_OK && pE->nJob==0 ) claimqStale(p, pTask);
-}
-
-static void cqCancelFlowAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(0), ((CqCancelFlow*)pTask)->nJob);
+  pTask->iAnswer = claimqExec(p, &s);
+  if( p->rc==SQLITE_OK && pTask->iAnswer==0 ) claimqStale(p, pTask);
 }
 
 CQ_PRIV void claimqLaneCancelFlow(CqOp *p, CqCall *pCall){
@@ -168,10 +163,9 @@ CQ_PRIV void claimqLaneCancelFlow(CqOp *p, CqCall *pCall){
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqCancelFlowLoad;
   e.task.xApply = cqCancelFlowApply;
-  e.task.xAnswer = cqCancelFlowAnswer;
   e.task.zWhat = "claimq_cancel_flow()";
   e.flow = pCall->aArg[0].t;
   e.bForce = pCall->aOpt[CQ_CANCEL_FLOW_FORCE].i;
   claimqRun(p, &e.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, e.nJob);
+  claimqTaskResult(p, &e.task, pCall->pCtx);
 }

@@ -26,7 +26,6 @@ struct CqChange {
   CqCaps list;
   CqText caps;                    /* The one way to write the set; z==0: none */
   i64 iAvailable;                 /* -1: not given */
-  const char *zResult;            /* OUT */
 };
 
 /*
@@ -52,12 +51,12 @@ static void cqChangeLoad(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   CqLaneState s;
   if( !claimqLaneState(p, pE->iJob, &s) || s.bTerminal ){
-    pE->zResult = "missing";
+    pTask->zWord = "missing";
   }else if( s.bLive ){
-    pE->zResult = "claimed";
+    pTask->zWord = "claimed";
   }else{
     cqChangeKey(p, pE);
-    pE->zResult = "changed";
+    pTask->zWord = "changed";
     pTask->eNeed = CQ_NEED_ONE;
   }
 }
@@ -90,10 +89,6 @@ static void cqChangeApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
-static void cqChangeAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(((CqChange*)pTask)->zResult), 0);
-}
-
 /*
 ** claimq_change(job_id [, option, value]...) -> 'changed', 'claimed' or
 ** 'missing'
@@ -105,7 +100,6 @@ CQ_PRIV void claimqLaneChange(CqOp *p, CqCall *pCall){
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqChangeLoad;
   e.task.xApply = cqChangeApply;
-  e.task.xAnswer = cqChangeAnswer;
   e.task.zWhat = "claimq_change()";
   e.iJob = pCall->aArg[0].i;
   e.aOpt = aOpt;
@@ -116,7 +110,5 @@ CQ_PRIV void claimqLaneChange(CqOp *p, CqCall *pCall){
   if( pCaps->bGiven ) e.caps = claimqLaneCapsText(p, pCaps->t, &e.list);
   claimqRun(p, &e.task);
   sqlite3_free(e.list.a);
-  if( p->rc==SQLITE_OK && e.zResult ){
-    sqlite3_result_text(pCall->pCtx, e.zResult, -1, SQLITE_STATIC);
-  }
+  claimqTaskResult(p, &e.task, pCall->pCtx);
 }

@@ -21,9 +21,8 @@
 */
 typedef struct CqGrant CqGrant;
 struct CqGrant {
-  CqTask task;                    /* First */
+  CqTask task;                    /* First; its answer: the id of the grant */
   const CqVal *aArg, *aOpt;
-  i64 iGrant;                     /* OUT */
 };
 
 /*
@@ -81,11 +80,7 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
   claimqBindText(p, &s, CQ_LANE_GRANT_admission_summary,
                  aOpt[CQ_GRANT_ADMISSION].t);
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
-  pG->iGrant = sqlite3_last_insert_rowid(p->db);
-}
-
-static void cqGrantAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(0), ((CqGrant*)pTask)->iGrant);
+  pTask->iAnswer = sqlite3_last_insert_rowid(p->db);
 }
 
 /*
@@ -108,7 +103,6 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   memset(&g, 0, sizeof(g));
   g.task.xLoad = cqGrantLoad;
   g.task.xApply = cqGrantApply;
-  g.task.xAnswer = cqGrantAnswer;
   g.task.zWhat = "claimq_grant()";
   g.aArg = pCall->aArg;
   g.aOpt = aOpt;
@@ -118,7 +112,7 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   cqGrantJson(p, "route_snapshot_json", aOpt[CQ_GRANT_ROUTE].t);
   if( p->pReq ) p->pReq->owner = pCall->aArg[CQ_GRANT_OWNER].t;
   claimqRun(p, &g.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, g.iGrant);
+  claimqTaskResult(p, &g.task, pCall->pCtx);
 }
 
 /**************************************************************************

@@ -666,20 +666,15 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   cqLimitWrite(p, pE);
 }
 
-static void cqLimitAnswer(CqOp *p, CqTask *pTask){
-  (void)pTask;
-  claimqRequestAnswer(p, claimqStr(0), 1);
-}
-
 CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
   CqLimitCall e;
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqLimitLoad;
   e.task.xApply = cqLimitApply;
-  e.task.xAnswer = cqLimitAnswer;
+  e.task.iAnswer = 1;
   e.task.zWhat = "claimq_limit()";
   e.lane = pCall->aArg[0].t;
   e.aOpt = pCall->aOpt;
   claimqRun(p, &e.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, 1);
+  claimqTaskResult(p, &e.task, pCall->pCtx);
 }

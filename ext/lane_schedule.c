@@ -254,6 +254,8 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
       && claimqCronNext(&pN->cron, (int)pN->aOpt[CQ_SCHEDULE_OFFSET].i,
                         pN->bLast ? pN->iLast : pN->iCreated, &pN->iNext)
       && (!pUntil->bGiven || pN->iNext<=pUntil->i);
+  pTask->iAnswer = pN->iNext;
+  pTask->bNull = !pN->bNext;
   pN->bFirst = (claimqSettings(p) & CQ_SET_SCHEDULES)==0;
   pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
 }
@@ -292,12 +294,6 @@ static void cqScheduleApply(CqOp *p, CqTask *pTask){
   cqScheduleWrite(p, pN);
 }
 
-static void cqScheduleAnswer(CqOp *p, CqTask *pTask){
-  CqSchedule *pN = (CqSchedule*)pTask;
-  claimqRequestAnswer(p, claimqStr(0), pN->iNext);
-  if( p->pReq ) p->pReq->bNull = !pN->bNext;
-}
-
 CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   const CqArgDef *aDef = claimqLaneDiscipline()->pPut->aOpt;
   CqVal aOpt[CQ_MAX_OPT];
@@ -307,7 +303,6 @@ CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   memset(&n, 0, sizeof(n));
   n.task.xLoad = cqScheduleLoad;
   n.task.xApply = cqScheduleApply;
-  n.task.xAnswer = cqScheduleAnswer;
   n.task.zWhat = "claimq_schedule()";
   n.aArg = pCall->aArg;
   n.aOpt = aOpt;
@@ -318,9 +313,7 @@ CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   zOptions = claimqOriginWrite(p, &aDef[i], CQ_SCHEDULE_NJOB, pCall->aOpt,
                                &n.options);
   claimqRun(p, &n.task);
-  if( p->rc==SQLITE_OK && n.bNext ){
-    sqlite3_result_int64(pCall->pCtx, n.iNext);
-  }
+  claimqTaskResult(p, &n.task, pCall->pCtx);
   sqlite3_free(zOptions);
 }
 
@@ -331,29 +324,23 @@ typedef struct CqUnschedule CqUnschedule;
 struct CqUnschedule {
   CqTask task;                    /* First */
   CqText name;
-  i64 n;
 };
 
 static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
   CqUnschedule *pU = (CqUnschedule*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_DELETE);
   claimqBindText(p, &s, CQ_SCHEDULE_DELETE_name, pU->name);
-  pU->n = claimqExec(p, &s);
-}
-
-static void cqUnscheduleAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(0), ((CqUnschedule*)pTask)->n);
+  pTask->iAnswer = claimqExec(p, &s);
 }
 
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
   CqUnschedule u;
   memset(&u, 0, sizeof(u));
   u.task.xApply = cqUnscheduleApply;
-  u.task.xAnswer = cqUnscheduleAnswer;
   u.task.zWhat = "claimq_unschedule()";
   u.name = pCall->aArg[0].t;
   claimqRun(p, &u.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, u.n);
+  claimqTaskResult(p, &u.task, pCall->pCtx);
 }
 
 /**************************************************************************

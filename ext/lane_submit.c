@@ -41,7 +41,7 @@ static int cqSubmitTaken(CqOp *p, CqPut *pPut){
         claimqColInt(&s, CQ_COL_LANE_BY_KEY_ended)==0;
     bTaken = 0;
   }else if( bTaken ){
-    pPut->iKey = claimqColInt(&s, CQ_COL_LANE_BY_KEY_job_id);
+    pPut->task.iAnswer = claimqColInt(&s, CQ_COL_LANE_BY_KEY_job_id);
   }
   claimqStmtDone(p, &s);
   return bTaken;
@@ -125,11 +125,12 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
 static void cqSubmitRest(CqOp *p, CqPut *pPut){
   const CqSubmit *pOwn = (const CqSubmit*)&pPut->own;
   const CqVal *aOpt = pPut->aOpt;
-  if( pOwn->after.n ) claimqLaneAfterWrite(p, pPut->iKey, &pOwn->after);
+  if( pOwn->after.n ) claimqLaneAfterWrite(p, pPut->task.iAnswer, &pOwn->after);
   if( aOpt[CQ_SUBMIT_UNIQUE].bGiven && aOpt[CQ_SUBMIT_KEY].bGiven
    && !pOwn->bNoKey
   ){
-    claimqLaneAfterUnique(p, pPut->iKey, pPut->scope, aOpt[CQ_SUBMIT_KEY].t,
+    claimqLaneAfterUnique(p, pPut->task.iAnswer, pPut->scope,
+        aOpt[CQ_SUBMIT_KEY].t,
         claimqAddSat(claimqNow(p), aOpt[CQ_SUBMIT_UNIQUE].i));
   }
 }
@@ -152,6 +153,6 @@ CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
   }
   claimqBindNow(p, &s);
   claimqExec(p, &s);
-  if( p->rc==SQLITE_OK ) pPut->iKey = sqlite3_last_insert_rowid(p->db);
+  if( p->rc==SQLITE_OK ) pPut->task.iAnswer = sqlite3_last_insert_rowid(p->db);
   if( !pPut->bPlain ) cqSubmitRest(p, pPut);
 }

@@ -40,15 +40,15 @@ CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
 static int cqLaneRepeated(CqVerb *pV, CqText settledBy){
   switch( pV->eVerb ){
     case CQ_COMPLETE:
-      pV->iResult = 1;
+      pV->task.iAnswer = 1;
       return claimqTextEq(settledBy, claimqStr("complete"));
     case CQ_REJECT:
-      pV->iResult = 1;
+      pV->task.iAnswer = 1;
       return claimqTextEq(settledBy, claimqStr("reject"));
     case CQ_RETRY:
-      pV->zResult = "dead";
+      pV->task.zWord = "dead";
       if( claimqTextEq(settledBy, claimqStr("dead")) ) return 1;
-      pV->zResult = "retry";
+      pV->task.zWord = "retry";
       return claimqTextEq(settledBy, claimqStr("retry"));
   }
   return 0;
@@ -93,7 +93,7 @@ CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   nUsed = claimqAddSat(claimqColInt(pHead, CQ_COL_LANE_HOLD_attempt_index), 1);
   if( nUsed>=claimqColInt(pHead, CQ_COL_LANE_HOLD_max_attempts) ){
     pV->eStmt = CQ_SQL_LANE_FAIL;
-    pV->zResult = "dead";
+    pV->task.zWord = "dead";
   }else if( pV->iDelay<0 ){
     pV->iUntil = claimqAddSat(claimqNow(p), claimqBackoff(
         claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_ms),
@@ -142,7 +142,6 @@ struct CqLaneCancel {
   CqTask task;                    /* First */
   i64 iJob;
   int bForce;
-  const char *zResult;            /* OUT */
 };
 
 /*
@@ -152,11 +151,11 @@ static void cqLaneCancelLoad(CqOp *p, CqTask *pTask){
   CqLaneCancel *pE = (CqLaneCancel*)pTask;
   CqLaneState s;
   if( !claimqLaneState(p, pE->iJob, &s) || s.bTerminal ){
-    pE->zResult = "missing";
+    pTask->zWord = "missing";
   }else if( s.bLive && !pE->bForce ){
-    pE->zResult = "claimed";
+    pTask->zWord = "claimed";
   }else{
-    pE->zResult = "cancelled";
+    pTask->zWord = "cancelled";
     pTask->eNeed = CQ_NEED_ONE;
   }
 }
@@ -170,22 +169,19 @@ static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
-static void cqLaneCancelAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(((CqLaneCancel*)pTask)->zResult), 0);
-}
-
 /*
-** Returns the word for the caller; of no meaning if op has an error.
+** xCancel: the result is 'cancelled', 'claimed' or 'missing'.
 */
-CQ_PRIV const char *claimqLaneCancel(CqOp *p, const CqVal *pKey, int bForce){
+CQ_PRIV void claimqLaneCancel(
+  CqOp *p, const CqVal *pKey, int bForce, sqlite3_context *pCtx
+){
   CqLaneCancel e;
   memset(&e, 0, sizeof(e));
   e.task.xLoad = cqLaneCancelLoad;
   e.task.xApply = cqLaneCancelApply;
-  e.task.xAnswer = cqLaneCancelAnswer;
   e.task.zWhat = "claimq_cancel()";
   e.iJob = pKey->i;
   e.bForce = bForce;
   claimqRun(p, &e.task);
-  return e.zResult;
+  claimqTaskResult(p, &e.task, pCtx);
 }

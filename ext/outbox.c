@@ -173,11 +173,6 @@ static void cqQueueApply(CqOp *p, CqTask *pTask){
   claimqExec(p, &s);
 }
 
-static void cqQueueAnswer(CqOp *p, CqTask *pTask){
-  CqText none = {0, 0};
-  claimqRequestAnswer(p, none, ((CqRegister*)pTask)->nPartition);
-}
-
 /*
 ** claimq_queue(queue, partitions [, option, value]...) -> partitions.
 */
@@ -186,14 +181,13 @@ static void cqQueueFunc(CqOp *p, CqCall *pCall){
   memset(&r, 0, sizeof(r));
   r.task.xLoad = cqQueueLoad;
   r.task.xApply = cqQueueApply;
-  r.task.xAnswer = cqQueueAnswer;
   r.task.zWhat = "claimq_queue()";
   r.queue = pCall->aArg[0].t;
-  r.nPartition = pCall->aArg[1].i;
+  r.nPartition = r.task.iAnswer = pCall->aArg[1].i;
   r.pDegrade = &pCall->aOpt[CQ_QO_DEGRADE];
   cqQueueCheck(p, r.queue);
   claimqRun(p, &r.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int64(pCall->pCtx, r.nPartition);
+  claimqTaskResult(p, &r.task, pCall->pCtx);
 }
 
 /**************************************************************************
@@ -279,7 +273,7 @@ static void cqPublishBack(
 }
 
 /*
-** Is the source key taken?  1: by message pPut->iKey.
+** Is the source key taken?  1: by message pPut->task.iAnswer.
 */
 static int cqPublishStored(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
@@ -288,7 +282,7 @@ static int cqPublishStored(CqOp *p, CqPut *pPut){
   claimqBindText(p, &s, CQ_OUTBOX_STORED_queue, pPut->scope);
   claimqBindText(p, &s, CQ_OUTBOX_STORED_source_key, pOwn->sourceKey);
   bStored = claimqStep(p, &s);
-  if( bStored ) pPut->iKey = claimqColInt(&s, CQ_COL_OUTBOX_STORED_seq);
+  if( bStored ) pPut->task.iAnswer = claimqColInt(&s, CQ_COL_OUTBOX_STORED_seq);
   claimqStmtDone(p, &s);
   return bStored;
 }
@@ -341,18 +335,19 @@ static void cqPublishCheck(CqOp *p, CqPut *pPut){
 static void cqPublishWrite(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
-  pPut->iKey = -1;
+  pPut->task.iAnswer = -1;
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_queue, pPut->scope);
   claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
   claimqBindValue(p, &s, CQ_OUTBOX_PUBLISH_payload, pPut->pPayload);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
   claimqBindNow(p, &s);
-  claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->iKey, CQ_NOTE_TYPE);
+  claimqBindPointer(p, &s, CQ_OUTBOX_PUBLISH_seq, &pPut->task.iAnswer,
+      CQ_NOTE_TYPE);
   if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
   }
-  if( p->rc==SQLITE_ERROR && pPut->iKey==0 ){
+  if( p->rc==SQLITE_ERROR && pPut->task.iAnswer==0 ){
     claimqOpReset(p);
     cqQueueMissing(p, pPut->scope, pOwn->iPartition);
   }
@@ -909,7 +904,7 @@ static void cqOutboxDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
     cqOutboxRejected(p, pOwn, pV->aOpt[CQ_OV_REJECTED].t);
   }
   if( pV->iDelay<=0 ) pV->iUntil = -1;
-  pV->iResult = pV->eVerb==CQ_COMPLETE ? pP->nDone
+  pV->task.iAnswer = pV->eVerb==CQ_COMPLETE ? pP->nDone
               : pV->eVerb==CQ_RELEASE ? pOwn->delivery.nMsg : 0;
   if( pOwn->nRejected>0 || (pV->eVerb==CQ_REJECT && pP->iCursor>pP->iDone) ){
     pV->task.eNeed = CQ_NEED_MANY;
@@ -983,7 +978,7 @@ static void cqOutboxSettle(CqOp *p, CqVerb *pV){
   if( pV->eVerb==CQ_REJECT ){
     nLetter += cqOutboxBury(p, pV, pOwn->progress.iDone,
                             pOwn->progress.iCursor, pV->reason);
-    pV->iResult = nLetter;
+    pV->task.iAnswer = nLetter;
   }
   s = claimqStmt(p, CQ_SQL_OUTBOX_SETTLE);
   claimqVerbBind(p, pV, &s);
@@ -1033,7 +1028,7 @@ static void cqOutboxVacuumOne(CqOp *p, CqVacuum *pV, CqStmt *pPart){
   claimqBindInt(p, &s, CQ_VACUUM_MESSAGES_last, iTo);
   n = claimqExec(p, &s);
   pV->nLeft -= n;
-  pV->nRemoved += n;
+  pV->task.iAnswer += n;
   claimqStmtReset(pPart);
   s = claimqStmt(p, CQ_SQL_VACUUM_CURSOR);
   claimqBindCommonInt(p, &s, CQ_P_head, iId);

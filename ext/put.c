@@ -1,5 +1,5 @@
 /*
-** put.c: the put engine: new work, the same for every discipline.
+** put.c: the put engine: how new work is written, the same for every discipline.
 **
 **     SELECT claimq_submit('mail', '{"to":"ann"}', 'priority', 5);    -- 1
 **
@@ -23,26 +23,23 @@ static void cqPutApply(CqOp *p, CqTask *pTask){
   pPut->pD->xPutWrite(p, pPut);
 }
 
-static void cqPutAnswer(CqOp *p, CqTask *pTask){
-  CqPut *pPut = (CqPut*)pTask;
-  claimqRequestAnswer(p, claimqStr(pPut->zKey), pPut->iKey);
-}
-
 /*
 ** Prepare *pPut, whose pD, scope, pPayload and aOpt are set.
 */
 static void cqPutBegin(CqOp *p, CqPut *pPut){
   pPut->task.xApply = cqPutApply;
-  pPut->task.xAnswer = cqPutAnswer;
   pPut->task.zWhat = pPut->pD->pPut->zName;
   assert( pPut->pD->xPutCheck && pPut->pD->xPutWrite );
+  assert( pPut->pD->pPut->nOpt<=CQ_MAX_OPT && pPut->aOpt && pPut->pPayload );
   if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
 }
 
 /*
-** Put new work as part of another task.
+** Put new work as part of another task, which writes already.  The key is the
+** put's answer.  The caller calls claimqPutDone(), also after an error.
 */
 CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
+  assert( p->rc || p->bWrote );
   cqPutBegin(p, pPut);
   pPut->task.eNeed = CQ_NEED_ONE;
   if( p->rc==SQLITE_OK && pPut->task.xLoad ){
@@ -57,8 +54,8 @@ CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
 */
 CQ_PRIV void claimqPutDone(CqPut *pPut){
   if( pPut->pD->xPutDone ) pPut->pD->xPutDone(pPut);
-  sqlite3_free(pPut->zKey);
-  pPut->zKey = 0;
+  sqlite3_free(pPut->task.zAnswer);
+  pPut->task.zAnswer = 0;
 }
 
 /*
@@ -69,18 +66,15 @@ CQ_PRIV void claimqPutRun(CqOp *p, CqCall *pCall){
   CqPut put;
   int i;
   memset(&put, 0, sizeof(put));
-  for(i=0; (put.pD = claimqDiscipline(i))->pPut!=pCall->pDef; i++){}
+  for(i=0; (put.pD = claimqDiscipline(i))->pPut!=pCall->pDef; i++){
+    assert( claimqDiscipline(i+1) );
+  }
   put.scope = pCall->aArg[0].t;
   put.pPayload = pCall->apVal[1];
   put.aOpt = pCall->aOpt;
   put.bPlain = pCall->nVal==2;
   cqPutBegin(p, &put);
   claimqRun(p, &put.task);
-  if( p->rc==SQLITE_OK && put.zKey ){
-    sqlite3_result_text(pCall->pCtx, put.zKey, -1, sqlite3_free);
-    put.zKey = 0;
-  }else if( p->rc==SQLITE_OK ){
-    sqlite3_result_int64(pCall->pCtx, put.iKey);
-  }
+  claimqTaskResult(p, &put.task, pCall->pCtx);
   claimqPutDone(&put);
 }

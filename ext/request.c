@@ -1,9 +1,10 @@
 /*
 ** request.c: calls that can be repeated.
 **
-** An answer can be lost: a timeout on the way, a process killed between COMMIT
-** and its next line.  Who gives a call a `request`, a text of its own choice,
-** can make the call again and gets the same answer; nothing is done twice.
+** An answer can be lost: by a timeout on the way, or with a process that is
+** killed between COMMIT and its next line.  A caller that gives a call a
+** `request`, a text of its own choice, can make the call again and gets the
+** same answer; nothing is done twice.
 **
 **     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7
 **     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7 again
@@ -13,9 +14,9 @@
 ** the rows that these claims still hold.  A claim that took nothing is not
 ** remembered, nor is a call that raised.
 **
-** A request is identified by the function, its first argument (the scope; of a
-** verb the claim id) and the owner, if there is one.  To use it for something
-** else is a conflict.  Answers are remembered for a day at least: each call
+** A request belongs to one call: the function, its first argument (the scope;
+** of a verb the claim id) and the owner, if there is one.  To use it for
+** another call is a conflict.  Answers are remembered for a day at least: each call
 ** that remembers one forgets up to two that are older.
 **
 ** claimqRun() calls claimqRequestFind() before a task loads and
@@ -33,6 +34,7 @@ CQ_PRIV void claimqRequestBegin(CqOp *p, CqText t){
   if( t.n==0 ){
     claimqFail(p, CQ_BAD_ARGUMENT, "request must be a text of 1 to 255 bytes");
   }
+  assert( p->pReq==0 || p->pReq->zScope==0 );
   sqlite3_free(p->pReq);
   p->pReq = claimqMalloc(p, sizeof(CqRequest));
   if( p->pReq ) p->pReq->request = t;
@@ -44,7 +46,6 @@ CQ_PRIV void claimqRequestBegin(CqOp *p, CqText t){
 CQ_PRIV void claimqRequestEnd(CqOp *p){
   if( p->pReq ){
     sqlite3_free(p->pReq->zScope);
-    sqlite3_free(p->pReq->zAnswer);
     sqlite3_free(p->pReq);
     p->pReq = 0;
   }
@@ -87,13 +88,30 @@ static CqText cqRequestScope(const CqRequest *pReq){
 }
 
 /*
-** 1 if the request was made before: the answer is in p->pReq then.  0 if it was
+** The answer that pS stands on becomes that of the task.
+*/
+static void cqRequestAnswer(CqOp *p, const CqStmt *pS, CqTask *pTask){
+  int eType = claimqColType(pS, CQ_COL_REQUEST_FIND_answer);
+  sqlite3_free(pTask->zAnswer);
+  pTask->zAnswer = 0;
+  pTask->zWord = 0;
+  pTask->bNull = eType==SQLITE_NULL;
+  pTask->iAnswer = claimqColInt(pS, CQ_COL_REQUEST_FIND_answer);
+  if( eType==SQLITE_TEXT ){
+    pTask->zAnswer = claimqTextDup(p,
+        claimqColText(p, pS, CQ_COL_REQUEST_FIND_answer));
+  }
+}
+
+/*
+** 1 if the request was made before: the task has the answer then.  0 if it was
 ** not, or op has an error: conflict if it was made for something else.
 */
-CQ_PRIV int claimqRequestFind(CqOp *p){
+CQ_PRIV int claimqRequestFind(CqOp *p, CqTask *pTask){
   CqRequest *pReq = p->pReq;
   CqStmt s;
   if( pReq==0 || p->rc ) return 0;
+  assert( pReq->zFunc && pReq->request.n>0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_FIND);
   claimqBindText(p, &s, CQ_REQUEST_FIND_request, pReq->request);
   if( claimqStep(p, &s) ){
@@ -108,13 +126,7 @@ CQ_PRIV int claimqRequestFind(CqOp *p){
           "%.*s: give each call a request of its own",
           claimqShown(pReq->request), pReq->request.z, func.n, func.z);
     }else{
-      CqText t = claimqColText(p, &s, CQ_COL_REQUEST_FIND_answer);
-      pReq->bText = claimqColType(&s, CQ_COL_REQUEST_FIND_answer)==SQLITE_TEXT;
-      pReq->bNull = claimqColType(&s, CQ_COL_REQUEST_FIND_answer)==SQLITE_NULL;
-      pReq->iAnswer = claimqColInt(&s, CQ_COL_REQUEST_FIND_answer);
-      sqlite3_free(pReq->zAnswer);
-      pReq->zAnswer = claimqTextDup(p, t);
-      pReq->nAnswer = t.n;
+      cqRequestAnswer(p, &s, pTask);
       pReq->bReplay = p->rc==SQLITE_OK;
     }
   }
@@ -123,40 +135,25 @@ CQ_PRIV int claimqRequestFind(CqOp *p){
 }
 
 /*
-** The answer of the call: a number, or a text, which is copied.
+** Remember the task's answer, in the transaction in which the call has acted.
 */
-CQ_PRIV void claimqRequestAnswer(CqOp *p, CqText t, i64 i){
+CQ_PRIV void claimqRequestKeep(CqOp *p, const CqTask *pTask){
   CqRequest *pReq = p->pReq;
-  if( pReq==0 || p->rc ) return;
-  pReq->bText = t.z!=0;
-  pReq->iAnswer = i;
-  sqlite3_free(pReq->zAnswer);
-  pReq->zAnswer = t.z ? claimqTextDup(p, t) : 0;
-  pReq->nAnswer = t.n;
-}
-
-/*
-** Remember the answer, in the transaction in which the call has acted.
-*/
-CQ_PRIV void claimqRequestKeep(CqOp *p){
-  CqRequest *pReq = p->pReq;
+  const char *zText = pTask->zAnswer ? pTask->zAnswer : pTask->zWord;
   CqStmt s;
   if( pReq==0 || p->rc ) return;
+  assert( !pReq->bReplay && p->bWrote );
+  assert( pTask->zAnswer==0 || pTask->zWord==0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_KEEP);
   claimqBindText(p, &s, CQ_REQUEST_KEEP_request, pReq->request);
   claimqBindText(p, &s, CQ_REQUEST_KEEP_func, claimqStr(pReq->zFunc));
   claimqBindText(p, &s, CQ_REQUEST_KEEP_scope, cqRequestScope(pReq));
   claimqBindText(p, &s, CQ_REQUEST_KEEP_owner, pReq->owner);
   claimqBindInt(p, &s, CQ_REQUEST_KEEP_now, claimqNow(p));
-  if( pReq->bText ){
-    CqText t;
-    t.z = pReq->zAnswer;
-    t.n = pReq->nAnswer;
-    claimqBindText(p, &s, CQ_REQUEST_KEEP_answer, t);
-  }else if( pReq->bNull ){
-    claimqBindNull(p, &s, CQ_REQUEST_KEEP_answer);
+  if( zText || pTask->bNull ){
+    claimqBindText(p, &s, CQ_REQUEST_KEEP_answer, claimqStr(zText));
   }else{
-    claimqBindInt(p, &s, CQ_REQUEST_KEEP_answer, pReq->iAnswer);
+    claimqBindInt(p, &s, CQ_REQUEST_KEEP_answer, pTask->iAnswer);
   }
   claimqExec(p, &s);
   s = claimqStmt(p, CQ_SQL_REQUEST_FORGET);

@@ -32,10 +32,12 @@
 /* 1 if the code point lies in a range of the table, else 0. */
 static int cqRustUnprintable(u32 c){
   int iLo = 0;
-  int iHi = (int)(sizeof(cqRustRange)/sizeof(cqRustRange[0]));
+  int iHi = CQ_ARRAYSIZE(cqRustRange);
   if( c>=0x20 && c<0x7f ) return 0;     /* Most are: do not search */
   while( iLo<iHi ){
     int iMid = (iLo+iHi)/2;
+    assert( cqRustRange[iMid].iFirst<=cqRustRange[iMid].iLast );
+    assert( iMid==0 || cqRustRange[iMid-1].iLast<cqRustRange[iMid].iFirst );
     if( c>cqRustRange[iMid].iLast ){
       iLo = iMid+1;
     }else if( c<cqRustRange[iMid].iFirst ){

@@ -17,7 +17,9 @@ typedef enum CqEnqueueOpt {
 CQ_PRIV void claimqEnqueueCheck(CqOp*, CqPut*);
 CQ_PRIV void claimqEnqueueWrite(CqOp*, CqPut*);
 /* 'cancelled', 'claimed' or 'missing'; 0: the call is a repeated one. */
-CQ_PRIV const char *claimqSessionCancel(CqOp*, const CqVal *pKey, int bForce);
+CQ_PRIV void claimqSessionCancel(
+  CqOp*, const CqVal *pKey, int bForce, sqlite3_context*
+);
 
 /**************************************************************************
 ** Interface to session_names.c: a set of session ids.

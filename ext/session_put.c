@@ -32,7 +32,8 @@ static const char *cqEnqueueId(CqMaker *pMaker, i64 iSeq){
 
 /*
 ** The source key: a stored batch that has it is the answer, unless the key may
-** be left out.
+** be left out.  The text of the answer never gets shorter than a batch id: if
+** the task begins again, it may be needed for one.
 */
 static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
   CqPut *pPut = (CqPut*)pTask;
@@ -46,8 +47,13 @@ static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
     if( pPut->bSourceKeyFree ){
       pE->key.z = 0;
     }else{
-      sqlite3_free(pPut->zKey);
-      pPut->zKey = claimqTextDup(p, id);
+      if( id.n>=CQ_BATCH_ID_SZ ){
+        sqlite3_free(pTask->zAnswer);
+        pTask->zAnswer = claimqTextDup(p, id);
+      }else if( p->rc==SQLITE_OK ){
+        memcpy(pTask->zAnswer, id.z, (size_t)id.n);
+        pTask->zAnswer[id.n] = 0;
+      }
       pTask->eNeed = CQ_NEED_NOTHING;
     }
   }
@@ -73,7 +79,7 @@ CQ_PRIV void claimqEnqueueCheck(CqOp *p, CqPut *pPut){
   pE->iNow = claimqClock(p);
   pE->iAvailable = claimqDueAt(p, &pPut->aOpt[CQ_E_AT],
                                &pPut->aOpt[CQ_E_DELAY]);
-  pPut->zKey = claimqMalloc(p, CQ_BATCH_ID_SZ);
+  pPut->task.zAnswer = claimqMalloc(p, CQ_BATCH_ID_SZ);
   if( pE->key.z ) pPut->task.xLoad = cqEnqueueLoad;
 }
 
@@ -124,7 +130,7 @@ CQ_PRIV void claimqEnqueueWrite(CqOp *p, CqPut *pPut){
   if( pE->zId[0]==0 ){
     cqEnqueueId(&pE->maker, sqlite3_last_insert_rowid(p->db));
   }
-  memcpy(pPut->zKey, pE->zId, CQ_BATCH_ID_SZ);
+  memcpy(pPut->task.zAnswer, pE->zId, CQ_BATCH_ID_SZ);
 }
 
 /**************************************************************************
@@ -135,7 +141,6 @@ struct CqSessionCancel {
   CqTask task;                    /* First */
   CqText batchId;
   i64 iSeq;
-  const char *zResult;            /* OUT */
 };
 
 /*
@@ -146,12 +151,12 @@ static void cqCancelLoad(CqOp *p, CqTask *pTask){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BY_BATCH_ID);
   claimqBindText(p, &s, CQ_SESSION_BY_BATCH_ID_batch_id, pC->batchId);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  pC->zResult = "missing";
+  pTask->zWord = "missing";
   if( claimqStep(p, &s) ){
     pC->iSeq = claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_enqueue_seq);
-    pC->zResult = "claimed";
+    pTask->zWord = "claimed";
     if( !claimqColInt(&s, CQ_COL_SESSION_BY_BATCH_ID_held) ){
-      pC->zResult = "cancelled";
+      pTask->zWord = "cancelled";
       pTask->eNeed = CQ_NEED_ONE;
     }
   }
@@ -167,23 +172,19 @@ static void cqCancelApply(CqOp *p, CqTask *pTask){
   if( claimqExec(p, &s)!=1 ) claimqStale(p, pTask);
 }
 
-static void cqCancelAnswer(CqOp *p, CqTask *pTask){
-  claimqRequestAnswer(p, claimqStr(((CqSessionCancel*)pTask)->zResult), 0);
-}
-
 /*
-** The word to return: 'cancelled', 'claimed' or 'missing'; 0 if the call is a
-** repeated one.
+** xCancel: the result is 'cancelled', 'claimed' or 'missing'.
 */
-CQ_PRIV const char *claimqSessionCancel(CqOp *p, const CqVal *pKey, int bForce){
+CQ_PRIV void claimqSessionCancel(
+  CqOp *p, const CqVal *pKey, int bForce, sqlite3_context *pCtx
+){
   CqSessionCancel c;
   memset(&c, 0, sizeof(c));
   (void)bForce;
   c.task.xLoad = cqCancelLoad;
   c.task.xApply = cqCancelApply;
-  c.task.xAnswer = cqCancelAnswer;
   c.task.zWhat = "claimq_cancel()";
   c.batchId = pKey->t;
   claimqRun(p, &c.task);
-  return c.zResult;
+  claimqTaskResult(p, &c.task, pCtx);
 }

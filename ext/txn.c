@@ -132,7 +132,7 @@ static void cqTxnReady(CqOp *p, const CqTask *pTask){
     s = claimqStmt(p, aStmt[i]);
     claimqStmtDone(p, &s);
     if( apStmt[aStmt[i]] ){
-      sqlite3_finalize(pOld);
+      claimqStmtFree(p->pConn, pOld);
     }else{
       apStmt[aStmt[i]] = pOld;    /* SQLite may prepare it when it is run */
     }
@@ -261,8 +261,8 @@ static void cqTxnWrite(CqOp *p, CqTask *pTask){
   p->bWrote = 1;
   if( pTask->eNeed ) pTask->xApply(p, pTask);
   if( pTask->bKeep && !pTask->bNoKeep ){
-    pTask->xAnswer(p, pTask);
-    claimqRequestKeep(p);
+    if( pTask->xAnswer ) pTask->xAnswer(p, pTask);
+    claimqRequestKeep(p, pTask);
   }
 }
 
@@ -368,7 +368,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
   pTask->bKeep = 0;
   assert( pTask->bInit || pTask->bLocked
        == (sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE) );
-  if( p->pReq && claimqRequestFind(p) ){
+  if( p->pReq && claimqRequestFind(p, pTask) ){
     if( pTask->xReplay ) pTask->xReplay(p, pTask);
   }else if( pTask->xLoad ){
     pTask->xLoad(p, pTask);
@@ -377,7 +377,7 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
   }
   pTask->bKeep = p->pReq && !p->pReq->bReplay && p->rc==SQLITE_OK
               && (pTask->eNeed || !p->bFilter);
-  assert( !pTask->bKeep || pTask->xAnswer );
+  assert( !pTask->bKeep || !p->bFilter || pTask->xAnswer );
 }
 
 static void cqTxnInside(CqOp *p, CqTask *pTask){
@@ -447,7 +447,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Run a task: what it returns is in the task; op has its error.  A task that
+** Run a task: its answer is in the task; op has its error.  A task that
 ** has nothing to load is its one write, wherever it stands.
 */
 CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
@@ -472,6 +472,26 @@ CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
   }else{
     cqTxnFunction(p, pTask);
   }
+}
+
+/*
+** The answer of a task becomes the result of the function, unless op has an
+** error.  A text is given away or freed: the task has none afterwards.
+*/
+CQ_PRIV void claimqTaskResult(
+  const CqOp *p, CqTask *pTask, sqlite3_context *pCtx
+){
+  assert( pTask->zAnswer==0 || pTask->zWord==0 );
+  if( p->rc ){
+    sqlite3_free(pTask->zAnswer);
+  }else if( pTask->zAnswer ){
+    sqlite3_result_text(pCtx, pTask->zAnswer, -1, sqlite3_free);
+  }else if( pTask->zWord ){
+    sqlite3_result_text(pCtx, pTask->zWord, -1, SQLITE_STATIC);
+  }else if( !pTask->bNull ){
+    sqlite3_result_int64(pCtx, pTask->iAnswer);
+  }
+  pTask->zAnswer = 0;
 }
 
 /*
@@ -528,17 +548,12 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 */
 static int cqTxnWriting(CqOp *p){
   CqConn *pConn = p->pConn;
-  sqlite3_stmt *pStmt = 0;
-  int i;
   if( p->rc ) return 0;
   if( pConn->nManyStmt>0 ){
     pConn->nManyStmt--;
   }else{
-    for(i=0; i<CQ_FEW_STMT; i++){
-      pStmt = sqlite3_next_stmt(p->db, pStmt);
-      if( pStmt==0 ) return 0;
-      if( sqlite3_stmt_busy(pStmt) && !sqlite3_stmt_readonly(pStmt) ) return 1;
-    }
+    int bWriting = claimqStmtWriting(pConn, CQ_FEW_STMT);
+    if( bWriting>=0 ) return bWriting;
     pConn->nManyStmt = CQ_MANY_WAIT;
   }
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);

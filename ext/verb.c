@@ -177,7 +177,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   }
   eVerdict = p->rc ? CQ_HOLD_UNKNOWN : claimqHoldVerdict(pHold);
   if( p->rc==SQLITE_OK && eVerdict!=CQ_HOLD_OK ){
-    pV->iResult = 0;
+    pV->task.iAnswer = 0;
     if( pV->eVerb!=CQ_REVOKE
      && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
      && !(pD->xLost && pD->xLost(p, pV, eVerdict, pHead))
@@ -196,11 +196,11 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
 static void cqVerbUsual(CqOp *p, CqVerb *pV){
   pV->eStmt = pV->pD->aSettle[pV->eVerb];
   pV->iUntil = -1;
-  pV->iResult = pV->nExpect = pV->hold.nSize;
-  pV->zResult = pV->eVerb==CQ_RETRY ? "retry"
+  pV->task.iAnswer = pV->nExpect = pV->hold.nSize;
+  pV->task.zWord = pV->eVerb==CQ_RETRY ? "retry"
               : pV->eVerb==CQ_REVOKE ? "revoked" : 0;
   if( pV->eVerb==CQ_RENEW ){
-    pV->iUntil = pV->iResult = claimqAddSat(claimqClock(p), pV->iTtl);
+    pV->iUntil = pV->task.iAnswer = claimqAddSat(claimqClock(p), pV->iTtl);
   }else if( pV->iDelay>=0 ){
     pV->iUntil = claimqAddSat(claimqClock(p), pV->iDelay);
   }
@@ -243,11 +243,6 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
   return p->rc==SQLITE_OK;
 }
 
-static void cqVerbAnswer(CqOp *p, CqTask *pTask){
-  CqVerb *pV = (CqVerb*)pTask;
-  claimqRequestAnswer(p, claimqStr(pV->zResult), pV->iResult);
-}
-
 /*
 ** Judge what the claim holds, and decide what the verb writes.  Raises
 ** claim_lost (see claimqVerbHold()), clock_required, and what the discipline's
@@ -258,7 +253,7 @@ static void cqVerbLoad(CqOp *p, CqTask *pTask){
   CqStmt head;
   if( pV->eVerb!=CQ_GUARD ) claimqNow(p);
   if( pV->eVerb==CQ_REVOKE ){
-    pV->zResult = "no_active_lease";
+    pV->task.zWord = "no_active_lease";
     if( !cqRevokeFind(p, pV) ) return;
   }
   if( claimqVerbHold(p, pV, &head)==CQ_HOLD_OK && p->rc==SQLITE_OK ){
@@ -266,7 +261,7 @@ static void cqVerbLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = pV->eVerb==CQ_GUARD ? CQ_NEED_NOTHING
                  : pV->pD->xSettle ? CQ_NEED_MANY
                  : pV->hold.nSize>1 ? CQ_NEED_UNDO : CQ_NEED_ONE;
-    if( pV->eVerb==CQ_GUARD ) pV->iResult = 1;
+    if( pV->eVerb==CQ_GUARD ) pV->task.iAnswer = 1;
     if( pV->pD->xDecide ) pV->pD->xDecide(p, pV, &head);
   }
   claimqStmtDone(p, &head);
@@ -355,7 +350,6 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
-  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = pCall->pDef->iData;
   v.claimId = pCall->aArg[0].t;
@@ -371,12 +365,7 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
     else claimqRun(p, &v.task);
   }
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
-  if( p->rc ) return;
-  if( v.zResult ){
-    sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
-  }else{
-    sqlite3_result_int64(pCall->pCtx, v.iResult);
-  }
+  claimqTaskResult(p, &v.task, pCall->pCtx);
 }
 
 /*
@@ -408,7 +397,6 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
   v.task.xLoad = cqVerbLoad;
   v.task.xApply = cqVerbApply;
   v.task.xForget = cqVerbForget;
-  v.task.xAnswer = cqVerbAnswer;
   v.task.zWhat = pCall->pDef->zName;
   v.eVerb = CQ_REVOKE;
   v.iDelay = -1;
@@ -427,9 +415,7 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
   claimqRun(p, &v.task);
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
   sqlite3_free(v.zRevoked);
-  if( p->rc==SQLITE_OK ){
-    sqlite3_result_text(pCall->pCtx, v.zResult, -1, SQLITE_STATIC);
-  }
+  claimqTaskResult(p, &v.task, pCall->pCtx);
 }
 
 /**************************************************************************
@@ -465,7 +451,6 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   sqlite3_value *pKey = pCall->apVal[0];
   int bInt = cqKeyIsInt(p, pKey);
   const CqDiscipline *pD;
-  const char *zResult = "missing";
   CqVal key, aOpt[CQ_ARRAYSIZE(cqCancelOpt)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
@@ -475,11 +460,8 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   claimqRequestCall(p, pCall);
   for(i=0; p->rc==SQLITE_OK && (pD = claimqDiscipline(i))!=0; i++){
     if( pD->xCancel && pD->eCancel==(bInt ? CQ_T_INT : CQ_T_TEXT) ){
-      zResult = pD->xCancel(p, &key, (int)aOpt[CQ_CO_FORCE].i);
+      pD->xCancel(p, &key, (int)aOpt[CQ_CO_FORCE].i, pCall->pCtx);
     }
-  }
-  if( p->rc==SQLITE_OK ){
-    sqlite3_result_text(pCall->pCtx, zResult, -1, SQLITE_STATIC);
   }
 }
 

@@ -64,8 +64,9 @@ END;
 
 -- The limits of a lane have changed.  What no limit asks for any more is
 -- forgotten; what is held moves to where it waits; all jobs of the lane that
--- have a group or are held get their place.  (Jobs that wait for a grant stand
--- in no index: all jobs are read.)
+-- have a group or are held get their place, in the order of their keys, which
+-- numbers new groups in the same way everywhere.  (Jobs that wait for a grant
+-- stand in no index: all jobs are read.)
 CREATE VIEW {{S}}.claimq_limit_place(lane_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_limit_place_insert INSTEAD OF INSERT
@@ -102,9 +103,11 @@ BEGIN
   INSERT INTO claimq_job_set
   SELECT job_id FROM claimq_job NOT INDEXED
   WHERE lane_id=new.lane_id AND terminal_at_ms IS NULL
-    AND (group_key IS NOT NULL OR claim_id IS NOT NULL);
+    AND (group_key IS NOT NULL OR claim_id IS NOT NULL)
+  ORDER BY job_id;
   INSERT INTO claimq_group_look
-  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id;
+  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id
+  ORDER BY group_key;
 END;
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
@@ -584,14 +587,12 @@ DELETE FROM {{S}}.claimq_limit WHERE lane_id=:lane
 -- name: LIMIT_OLD_HEADS like VACUUM_ROWS
 -- Heads without a job that is, or can become, claimable.
 SELECT head_id AS id, 0 AS at_ms FROM {{S}}.claimq_head AS h
-WHERE NOT EXISTS (
+WHERE CASE
+  WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_due
     WHERE lane_id=h.lane_id AND partition_key=h.partition_key
-      AND cap_id=-h.head_id AND due IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
-    WHERE cap_id=-h.head_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id<>0)
+      AND cap_id=-h.head_id AND due IS NOT NULL) THEN 0
+  ELSE -h.head_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY head_id LIMIT :limit
 
 -- name: LIMIT_OLD_HEADS_DELETE like VACUUM_DELETE

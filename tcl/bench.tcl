@@ -8,7 +8,7 @@
 # is.  Then come the peers, other people's queues (tcl/bench_peers.tcl).
 #
 # Environment: QUICK=1 takes less than a minute, leaves out the longest queues
-# and, unless PEERS=1, the peers.  ONLY=GROUP runs one group
+# and, unless PEERS=1, the peers.  ONLY='GROUP ...' runs only these groups
 # (workload, extra, depth, contention, space, wait, peers).
 #
 # BUILD/bench.json:
@@ -165,7 +165,7 @@ proc each_line {command script} {
 
 # Depth gives times and steps in turn: they are shown as two tables.
 proc run {group place args} {
-  if {[env_or ONLY $group] ne $group} return
+  if {$group ni [env_or ONLY $group]} return
   set command [list $::build/bench/bench -json -so ./claimq.so -group $group \
     -place $place {*}$args]
   if {$::quick} {lappend command -quick}
@@ -194,7 +194,7 @@ proc run {group place args} {
 
 # Waiting from Python, beside honker; in the same table.
 proc run_wait {} {
-  if {[env_or ONLY wait] ne "wait"} return
+  if {"wait" ni [env_or ONLY wait]} return
   set command [list [info nameofexecutable] tcl/bench_wait.tcl ./claimq.so \
     $::quick]
   set code [each_line $command {
@@ -212,7 +212,7 @@ proc run_wait {} {
 proc run_peers {} {
   set script [file join tcl bench_peers.tcl]
   set file $::build/bench_peers.jsonl
-  if {[env_or ONLY peers] ne "peers"} return
+  if {"peers" ni [env_or ONLY peers]} return
   if {![file exists $script]} {
     say "SKIPPED: peers: there is no $script"
     return

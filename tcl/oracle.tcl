@@ -999,7 +999,7 @@ proc oracle_report {name steps} {
 }
 
 proc do_oracle_test {seed n {kind mixed}} {
-  set name [test_name "1.$seed-$kind"]
+  set name [test_name "1.$seed-$kind-claimq-and-the-model-agree"]
   sqlite3 ::mem :memory:
   cq_load mem $::claimq_so
   oracle_open

@@ -23,6 +23,7 @@
 # end well.  Nothing depends on who is faster: each step waits for what it
 # needs, for a minute at most.
 
+source [file join $T(root) tcl files.tcl]
 set S(limit) 60
 
 # Make the packages of a language for this machine; returns their paths.  A
@@ -188,7 +189,7 @@ proc story {language program} {
   story_sigterm
   story_lost
   story_wakes
-  step integrity {db one {PRAGMA integrity_check}} ok
+  step the-database-is-sound {db one {PRAGMA integrity_check}} ok
   close_db
 }
 
@@ -198,11 +199,11 @@ proc story_calls {} {
   set version [db one {SELECT claimq_version()}]
   close_db
   delete_db
-  step calls {
+  step every-call-is-answered {
     exec {*}$S(program) calls [pwd]/test.db
   } "version $version\njournal wal\nstale claim_lost\nother none"
   open_db
-  step rollback {
+  step an-order-and-its-job-are-rolled-back {
     execsql {
       SELECT group_concat(id) FROM orders;
       SELECT group_concat(payload) FROM claimq_job WHERE lane_id='orders';
@@ -216,7 +217,7 @@ proc story_drain {} {
   for {set i 0} {$i < 200} {incr i} {
     db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('drain','count')}
   }
-  step drain {
+  step two-workers-drain-a-lane {
     db eval {
       SELECT claimq_submit('drain', 'hold d1', 'priority', 1),
              claimq_submit('drain', 'hold d2', 'priority', 1)
@@ -256,7 +257,7 @@ proc commits {} {
 # One commit takes the first job, and each job is completed together with
 # taking the next: 21 for 20 jobs.  The lease is so long that none is renewed.
 proc story_commits {} {
-  step commits {
+  step one-commit-for-each-job {
     for {set i 0} {$i < 20} {incr i} {
       db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('c', 'nothing')}
     }
@@ -268,29 +269,33 @@ proc story_commits {} {
   } {21 {{exit 0} {begun 20}}}
 }
 
-# What the handler does decides.
+# What the handler does decides.  A job that fails is tried again, until its
+# attempts are used up: then it becomes a dead letter, as one that is rejected.
 proc story_outcomes {} {
-  step outcomes {
+  step the-handler-decides-the-outcome {
     db eval {
       SELECT claimq_submit('o','fail','backoff_ms',1),
-             claimq_submit('o','later'), claimq_submit('o','reject')
+             claimq_submit('o','later'), claimq_submit('o','reject'),
+             claimq_submit('o','fail','max_attempts',1)
     }
     set pid [start_worker o 30000 1]
-    until_sql {SELECT count(*)=3 FROM claimq_job
+    until_sql {SELECT count(*)=4 FROM claimq_job
                 WHERE lane_id='o' AND state IN ('completed','failed')}
     list {*}[db eval {
       SELECT payload, state, attempt_index, coalesce(last_error, '')
         FROM claimq_job WHERE lane_id='o' ORDER BY job_id
-    }] {*}[db eval {SELECT reason FROM claimq_letter WHERE scope='o'}] \
-      [lindex [end_worker $pid] 0]
+    }] letters {*}[db eval {
+      SELECT reason FROM claimq_letter WHERE scope='o' ORDER BY ref
+    }] [lindex [end_worker $pid] 0]
   } [string cat "/^fail completed 1 {?.*no luck.*}? later completed 1 " \
-    {.*later.* reject failed 0 .*poison.* .*poison.* {exit 0}$/}]
+    {.*later.* reject failed 0 .*poison.* fail failed 0 {?.*no luck.*}? } \
+    {letters .*poison.* {?.*no luck.*}? {exit 0}$/}]
 }
 
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
 # given back at once, and nothing counts as an attempt.
 proc story_sigterm {} {
-  step sigterm {
+  step SIGTERM-gives-work-back {
     for {set i 1} {$i <= 5} {incr i} {
       db eval {SELECT claimq_submit('t', 'hold t' || $i)}
     }
@@ -312,7 +317,7 @@ proc story_sigterm {} {
 # A job that takes longer than its lease is renewed.  One that is taken away is
 # reported as lost, is not settled, and the worker goes on.
 proc story_lost {} {
-  step renew {
+  step a-long-job-is-renewed {
     db eval {SELECT claimq_submit('r', 'hold r1')}
     set pid [start_worker r 600 1]
     until_file r1.begun
@@ -324,7 +329,7 @@ proc story_lost {} {
     list [end_worker $pid] \
       [db one {SELECT attempt_index FROM claimq_job WHERE lane_id='r'}]
   } {{{exit 0} {begun 1}} 0}
-  step lost {
+  step a-lost-job-is-reported {
     set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
     db eval {SELECT claimq_submit('l', 'count')}
     set pid [start_worker l 600 1]
@@ -342,7 +347,7 @@ proc story_lost {} {
 
 # A worker that has found nothing more takes what is put later.
 proc story_wakes {} {
-  step wakes {
+  step an-idle-worker-is-woken {
     db eval {SELECT claimq_submit('w', 'count')}
     set pid [start_worker w 30000 1]
     until_sql {SELECT count(*)=1 FROM claimq_job
@@ -352,4 +357,50 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+#--------------------------------------------------------------------------
+# The README of a language
+
+# The Nth code block of a language in a file; raises if there is none.
+proc readme_block {file language n} {
+  set blocks [regexp -all -inline -- "(?n)^```$language\\n((?:.*\\n)*?)```$" \
+    [read_file $::T(root)/$file]]
+  if {$n*2 > [llength $blocks]} {error "$file has no block $n of $language"}
+  return [lindex $blocks [expr {$n*2-1}]]
+}
+
+# A file that has this text already is left alone: compilers look at its time.
+proc write_file {file text} {
+  if {[file exists $file] && [read_file $file] eq $text} return
+  file mkdir [file dirname $file]
+  set fd [open $file w]
+  fconfigure $fd -encoding utf-8
+  puts -nonewline $fd $text
+  close $fd
+}
+
+# The first two programs of a README, run as they stand there: one puts an
+# order and its job into app.db, the other works on it until SIGTERM.
+proc readme_story {language first worker} {
+  global S
+  array set S [list language $language pids {} n 0]
+  file delete {*}[glob -nocomplain app.db*]
+  step the-first-program-of-the-README {
+    exec {*}$first 2>@1
+    open_db app.db
+    execsql {
+      SELECT * FROM orders;
+      SELECT lane_id, payload, state FROM claimq_job;
+    }
+  } {42 mail {order 42} ready}
+  step the-worker-of-the-README {
+    set pid [cq_spawn worker.out {*}$worker]
+    set S(out,$pid) worker.out
+    lappend S(pids) $pid
+    until_sql {SELECT state='completed' FROM claimq_job}
+    lassign [end_worker $pid] status
+    list $status [output $pid]
+  } {{exit 0} {order 42}}
+  catch {close_db}
 }

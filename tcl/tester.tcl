@@ -181,7 +181,12 @@ proc sqlite_since {version} {
 #--------------------------------------------------------------------------
 # Counting and reporting.  Silent when all is well; VERBOSE=1 shows each test.
 
+# The whole name of a test.  It must say what the test says, in words behind its
+# number: a failure is read by somebody who does not have the file open.
 proc test_name {name} {
+  if {![regexp {[^\s-][\s-]\S*[[:alpha:]]\S*[\s-]\S*[[:alpha:]]} $name]} {
+    fail_test $name "name it by what it says, such as 1.2-no-lane-is-refused"
+  }
   return [expr {[string is digit -strict [string index $name 0]]
     ? "$::T(name)-$name" : $name}]
 }

@@ -32,8 +32,8 @@ What a worker sees it writes into a file of its own, one JSON array in a line:
 """
 import glob, http.client, itertools, json, multiprocessing, os, random, time
 
-from rqlite import (CallError, Cluster, PATIENCE, REPLICATED, die_with_parent,
-                    now_ms)
+from client import CallError, Cluster, REPLICATED, now_ms
+from rqlite import PATIENCE, die_with_parent
 
 LEASE_MS = 10_000
 CLAIM = ("claim_id, lease_token, fencing_token, claimed_at_ms, expires_at_ms,"

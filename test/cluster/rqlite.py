@@ -2,7 +2,7 @@
 
     place = Loopback()                      # or Namespaces()
     nodes = Nodes(place, "rqlited", "claimq.so", "build/cluster/run")
-    nodes.start(3)
+    nodes.start()                           # three
     nodes.leader().kill()                   # kill -9
     nodes.stop()
 
@@ -10,12 +10,10 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import ctypes, json, os, re, shutil, signal, socket, subprocess, sys, time
+import ctypes, json, os, re, shutil, signal, socket, subprocess, time
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
-from http_worker import CallError, Cluster, REPLICATED, now_ms
+from client import CallError, Cluster
 
 PATIENCE = 300  # seconds; nothing is expected to take that long
 
@@ -158,6 +156,12 @@ class Node:
             self.process.wait()
             self.process = None
 
+    def end(self):
+        """As an administrator ends it: SIGTERM."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
+        self.process = None
+
     def log(self):
         with open(self.folder + ".log") as log:
             return log.read()
@@ -279,12 +283,24 @@ class Nodes:
         return Cluster(self.addresses(), timeout=20, patience=PATIENCE)
 
     def settle(self):
-        """Wait until all nodes have carried out the same log."""
+        """Wait until all nodes have carried out the same log, to its end: the
+        leader has when it answers a read that is itself in the log."""
+        self.cluster().call(["SELECT 1"])
+
         def same():
             for node in self.nodes:
                 node.ready()
             return len({n.status()["fsm_index"] for n in self.nodes}) == 1
         until("all nodes at the same place of the log", same)
+
+    def restart(self, how):
+        """End all nodes, by Node.kill or Node.end, and start them again."""
+        for node in self.nodes:
+            how(node)
+        for node in self.nodes:
+            node.start()
+        for node in self.nodes:
+            until(f"node {node.number} ready", node.ready)
 
     def stop(self):
         for node in self.nodes:
@@ -309,24 +325,25 @@ def same_version(nodes):
 #--------------------------------------------------------------------------
 # Are nodes equal?
 
-def tables(node):
-    """Every table and index of a node by name, but for the statistics, which
-    PRAGMA optimize makes on one node and not on the other."""
-    return node.ask([
+def tables(ask):
+    """Every table and index by name, but for the statistics, which PRAGMA
+    optimize makes on one node and not on the other."""
+    return ask([
         "SELECT type, name, tbl_name, sql FROM sqlite_schema"
         " WHERE tbl_name NOT LIKE 'sqlite_stat%' ORDER BY type, name"])[0]
 
 
-def content(node):
-    """Everything that a node has stored: {name: rows}."""
-    out = {"the schema": tables(node)}
+def content(ask):
+    """Everything that is stored, {name: rows}.  ask: Node.ask, or a function
+    that asks another database in the same way."""
+    out = {"the schema": tables(ask)}
     for kind, name, *_ in out["the schema"]:
         if kind == "table":
-            columns, = node.ask(
+            columns, = ask(
                 ["SELECT name FROM pragma_table_info(?) ORDER BY cid", name])
             quoted = ", ".join(f'quote("{c}")' for c, in columns)
             order = ", ".join(str(i + 1) for i in range(len(columns)))
-            out[name] = node.ask(
+            out[name] = ask(
                 [f'SELECT {quoted} FROM "{name}" ORDER BY {order}'])[0]
     return out
 

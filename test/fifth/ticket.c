@@ -52,7 +52,7 @@ static void cqTicketWrite(CqOp *p, CqPut *pPut){
   CqStmt s = claimqStmt(p, CQ_SQL_TICKET_PRINT);
   claimqBindText(p, &s, CQ_TICKET_PRINT_booth, pPut->scope);
   claimqExec(p, &s);
-  pPut->iKey = sqlite3_last_insert_rowid(p->db);
+  pPut->task.iAnswer = sqlite3_last_insert_rowid(p->db);
 }
 
 CQ_PRIV const CqDiscipline *claimqTicketDiscipline(void){

@@ -66,10 +66,34 @@ fn execute(path: &str) -> Result<()> {
     Ok(())
 }
 
+/// A handler that panics has failed; the worker goes on.
+fn panic(path: &str) -> Result<()> {
+    let db = fresh(path, 0)?;
+    for payload in ["panic", "end"] {
+        let submit = "SELECT claimq_submit('l', ?, 'max_attempts', 1)";
+        db.query_row(submit, [payload], |_| Ok(()))?;
+    }
+    std::panic::set_hook(Box::new(|_| ()));
+    let worker = claimq::Worker::new(path, "l");
+    let begun = worker.run(|job| {
+        if job.text() == "panic" {
+            panic!("on purpose");
+        }
+        worker.stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        Ok(rusqlite::types::Null)
+    })?;
+    let sql =
+        "SELECT state || ' ' || last_error FROM claimq_job WHERE job_id=1";
+    let job: String = db.query_row(sql, [], |row| row.get(0))?;
+    println!("begun: {begun}\njob: {job}");
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let args: Vec<String> = env::args().collect();
     match args[1].as_str() {
         "rows" => rows(&args[2]),
-        _ => execute(&args[2]),
+        "execute" => execute(&args[2]),
+        _ => panic(&args[2]),
     }
 }

@@ -4,10 +4,11 @@
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions,
 };
-use sqlx::{Executor, Row, SqlitePool};
+use sqlx::{AssertSqlSafe, Executor, Row, SqlSafeStr, SqlitePool};
 use std::time::Duration;
+use tokio::time::timeout;
 
-async fn count(pool: &SqlitePool, sql: &str) -> sqlx::Result<i64> {
+async fn count(pool: &SqlitePool, sql: &'static str) -> sqlx::Result<i64> {
     sqlx::query_scalar(sql).fetch_one(pool).await
 }
 
@@ -69,16 +70,37 @@ async fn main() -> sqlx::Result<()> {
     // columns have no declared type: a verb, but not a claim.
     let ready = "SELECT count(*) FROM claimq_job WHERE state='ready'";
     let submit = "SELECT claimq_submit('l', 'x')";
-    pool.describe(submit).await?;
+    pool.describe(submit.into_sql_str()).await?;
     println!("describe submit: {}", count(&pool, ready).await?);
     let once = "SELECT claimq_submit('l', 'x', 'request', 'r1')";
-    pool.describe(once).await?;
+    pool.describe(once.into_sql_str()).await?;
     sqlx::query(once).fetch_all(&pool).await?;
     println!("describe request: {}", count(&pool, ready).await?);
     sqlx::query(submit).fetch_all(&pool).await?;
-    pool.describe("SELECT claim_id FROM claimq_lane('l', 'w')")
-        .await?;
+    let claim = "SELECT claim_id FROM claimq_lane('l', 'w')";
+    pool.describe(claim.into_sql_str()).await?;
     let held = "SELECT count(*) FROM claimq_job WHERE state='active'";
     println!("describe claim: {}", count(&pool, held).await?);
+
+    // A future that is dropped while its claim waits for the lock: the claim is
+    // made all the same.  Repeated with its request, it answers what it got.
+    for request in ["", " WHERE request='r2'"] {
+        sqlx::query("DELETE FROM claimq_job").execute(&pool).await?;
+        sqlx::query(submit).fetch_all(&pool).await?;
+        let sql =
+            format!("SELECT claim_id FROM claimq_lane('l', 'w'){request}");
+        let claim = || sqlx::query(AssertSqlSafe(sql.clone()));
+        let mut other = pool.acquire().await?;
+        let mut lock = pool.begin_with("BEGIN IMMEDIATE").await?;
+        sqlx::query("INSERT INTO orders VALUES (3)")
+            .execute(&mut *lock)
+            .await?;
+        let dropped = claim().fetch_all(&mut *other);
+        assert!(timeout(Duration::ZERO, dropped).await.is_err());
+        lock.commit().await?;
+        sqlx::query("SELECT 1").fetch_all(&mut *other).await?;
+        let known = claim().fetch_all(&mut *other).await?.len();
+        println!("dropped: {known} of {}", count(&pool, held).await?);
+    }
     Ok(())
 }

@@ -10,7 +10,7 @@ with what it returns as the result), raises Reject (to the dead letters), or
 raises anything else (retried later; Retry says when).  A job that it settles
 itself, in a transaction with its own writes (job.complete(db)), is settled.
 
-The connection of the loop claims, waits and settles; it settles a job and takes
+The loop claims, waits and settles on one connection; it settles a job and takes
 the next one in the same transaction, one commit for each job.  A thread with a
 connection of its own renews what is held at a third of the lease.  If somebody
 else has taken a job over (after a pause longer than the lease, or by
@@ -20,6 +20,7 @@ does counts, and the worker goes on with the next job.
 SIGTERM and SIGINT, or stop(), end the loop: what is held and not begun is given
 back at once, and the job at hand is finished.
 """
+import contextlib
 import json
 import logging
 import os
@@ -68,9 +69,9 @@ class Job:
         self.payload = row["payload"]
         self.attempt = row["attempt_index"]
         self.claim = (row["claim_id"], row["lease_token"])
-        self.begun = False                    # under the worker's lock
         self.lost = threading.Event()
         self.stopping = stopping
+        self._taken = threading.Lock()
 
     def check(self):
         if self.lost.is_set():
@@ -82,6 +83,23 @@ class Job:
         db.execute("SELECT claimq_complete(?, ?, 'result', ?)",
                    [*self.claim, result]).fetchall()
 
+    def _take(self):
+        """True for the first who asks: the loop, which begins the job, or the
+        thread that gives it back when the worker is stopping."""
+        return not self.lost.is_set() and self._taken.acquire(blocking=False)
+
+    def _call(self, db, verb, *arguments):
+        """Call a verb.  That the claim is lost is remembered, and no error."""
+        if self.lost.is_set():
+            return
+        try:
+            db.execute("SELECT claimq_" + verb,
+                       [*self.claim, *arguments]).fetchall()
+        except sqlite3.Error as error:
+            if claimq.code(error) != "claim_lost":
+                raise
+            self.lost.set()
+
 
 class Worker:
     def __init__(self, path, lane, handler, *, owner=None, lease_ms=30000,
@@ -91,46 +109,42 @@ class Worker:
             socket.gethostname(), os.getpid(), os.urandom(3).hex())
         self.lease_ms, self.batch, self.timeout = lease_ms, batch, timeout
         self.scope = [json.dumps(list(capabilities)), partition]
-        self.begun = 0                        # jobs, so far
+        self._held = []                     # a new list at every change
         self._stopping = threading.Event()
-        self._words = queue.SimpleQueue()     # to the thread that renews
-        self._lock = threading.Lock()         # for what is held:
-        self._held = []
+        self._words = queue.SimpleQueue()   # to the thread that renews
 
     def stop(self, *_):
-        """End run() soon.  May be called from any thread or signal handler."""
+        """End run() soon.  May be called from any thread or signal handler:
+        put() never waits for a lock, as an event's set() may."""
         self._words.put("stop")
 
     def run(self):
         """Work until stop() or a signal; returns how many jobs were begun."""
-        before = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                before[number] = signal.signal(number, self.stop)
-        db, second = [claimq.connect(self.path, timeout=self.timeout,
-                                     check_same_thread=False)
-                      for _ in range(2)]
-        renewer = threading.Thread(target=self._renew, args=[second],
-                                   daemon=True)
-        renewer.start()
-        try:
+        begun = 0
+        with contextlib.ExitStack() as at_end:        # the last one comes first
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    at_end.callback(signal.signal, number,
+                                    signal.signal(number, self.stop))
+            db, second = [at_end.enter_context(contextlib.closing(
+                claimq.connect(self.path, timeout=self.timeout,
+                               check_same_thread=False))) for _ in range(2)]
+            renewer = threading.Thread(target=self._renew, args=[second],
+                                       daemon=True)
+            renewer.start()
+            at_end.callback(renewer.join)
+            at_end.callback(self._words.put, "end")
             while not self._stopping.is_set():
-                job = self._begin()
+                job = next((job for job in self._held if job._take()), None)
                 if job:
+                    begun += 1
                     self._settle(db, job, *self._handle(job))
-                elif not self._swap(None, self._claim(db)):
+                    continue
+                self._held = self._claim(db)
+                if not self._held:
                     db.execute(_WAIT, [_WAIT_MS, self.lane,
                                        *self.scope]).fetchall()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._words.put("end")
-            renewer.join()
-            for job in self._held:            # the handler was broken off
-                self._call(db, job, "release(?, ?)", [])
-            second.close()
-            db.close()
-        return self.begun
+        return begun
 
     def _claim(self, db):
         cursor = db.execute(_CLAIM, [self.lane, self.owner, self.lease_ms,
@@ -139,83 +153,46 @@ class Worker:
         return [Job(dict(zip(names, row)), self._stopping)
                 for row in cursor.fetchall()]
 
-    def _swap(self, done, jobs):
-        """This one is no longer held, but those are."""
-        with self._lock:
-            self._held = [job for job in self._held if job is not done] + jobs
-        return jobs
-
-    def _begin(self):
-        """The next job that is held, which is begun then; None: there is none.
-        """
-        with self._lock:
-            self._held = [job for job in self._held if not job.lost.is_set()]
-            if self._stopping.is_set() or not self._held:
-                return None
-            self._held[0].begun = True
-            self.begun += 1
-            return self._held[0]
-
     def _handle(self, job):
         """Call the handler; returns the verb that settles and its arguments."""
         try:
             result = self.handler(job)
             if not isinstance(result, (int, float, str, bytes, type(None))):
                 result = json.dumps(result)
-            return "complete(?, ?, 'result', ?)", [result]
+            return "complete(?, ?, 'result', ?)", result
         except Reject as error:
-            return "reject(?, ?, ?)", [str(error)]
+            return "reject(?, ?, ?)", str(error)
         except Exception as error:
             if not isinstance(error, (Retry, Lost)):
                 _log.warning("job %d failed", job.id, exc_info=True)
-            return "retry(?, ?, ?, 'delay_ms', ?)", [
-                str(error) or type(error).__name__,
-                getattr(error, "delay_ms", None)]
+            return ("retry(?, ?, ?, 'delay_ms', ?)",
+                    str(error) or type(error).__name__,
+                    getattr(error, "delay_ms", None))
 
-    def _settle(self, db, job, verb, arguments):
-        """Settle the job, and take the next one with the same commit."""
-        jobs = []
+    def _settle(self, db, job, verb, *arguments):
+        """Settle the job, and take the next ones with the same commit unless
+        some are left."""
         with claimq.transaction(db):
-            try:
-                if not job.lost.is_set():
-                    db.execute("SELECT claimq_" + verb,
-                               [*job.claim, *arguments]).fetchall()
-            except sqlite3.Error as error:
-                if claimq.code(error) != "claim_lost":
-                    raise
-                job.lost.set()
-            if len(self._held) <= 1 and not self._stopping.is_set():
-                jobs = self._claim(db)
-        self._swap(job, jobs)
+            job._call(db, verb, *arguments)
+            held = [other for other in self._held
+                    if other is not job and not other.lost.is_set()]
+            if not held and not self._stopping.is_set():
+                held = self._claim(db)
+        self._held = held
 
     def _renew(self, db):
-        """The thread: renews; gives back when the worker is stopping."""
+        """The thread.  It renews what is held, and gives back what is not begun
+        once the worker is stopping, and everything at the end.  What fails is
+        tried again at the next beat, or the lease ends."""
         word = None
         while word != "end":
-            try:
+            with contextlib.suppress(queue.Empty):
                 word = self._words.get(timeout=self.lease_ms / 3000)
-            except queue.Empty:
-                word = None
-            if word:
                 self._stopping.set()
-            with self._lock:
-                held = self._held
-                if self._stopping.is_set():
-                    self._held = [job for job in held if job.begun]
-                keep = self._held
-            for job in held:
-                if job not in keep:
-                    self._call(db, job, "release(?, ?)", [])
-            for job in keep:
-                self._call(db, job, "renew(?, ?, ?)", [self.lease_ms])
-
-    def _call(self, db, job, verb, arguments):
-        """What fails here for another reason than a lost claim (a lock that was
-        held for long, say) is tried again at the next beat, or the lease ends.
-        """
-        try:
-            db.execute("SELECT claimq_" + verb,
-                       [*job.claim, *arguments]).fetchall()
-        except sqlite3.Error as error:
-            if claimq.code(error) == "claim_lost":
-                job.lost.set()
+            for job in self._held:
+                with contextlib.suppress(sqlite3.Error):
+                    if word == "end" or word and job._take():
+                        job._call(db, "release(?, ?)")
+                        job.lost.set()
+                    else:
+                        job._call(db, "renew(?, ?, ?)", self.lease_ms)

@@ -3,6 +3,7 @@ use crate::Code;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, Row, ToSql};
 use std::collections::HashMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
+/// What a handler returns.
+pub type Outcome<R> = std::result::Result<R, Failure>;
+
 /// What a handler gets.
 pub struct Job {
     pub id: i64,
@@ -44,14 +48,9 @@ pub struct Job {
 }
 
 impl Job {
-    pub(crate) fn new(
-        row: &Row,
-        names: &[String],
-        stopping: Arc<AtomicBool>,
-    ) -> Result<Job> {
-        let values = names
-            .iter()
-            .map(|name| Ok((name.clone(), row.get(name.as_str())?)));
+    pub(crate) fn new(row: &Row, stopping: &Arc<AtomicBool>) -> Result<Job> {
+        let names = row.as_ref().column_names().into_iter();
+        let values = names.map(|name| Ok((name.to_string(), row.get(name)?)));
         Ok(Job {
             id: row.get("job_id")?,
             payload: row.get("payload")?,
@@ -61,7 +60,7 @@ impl Job {
             row: values.collect::<Result<_>>()?,
             begun: AtomicBool::default(),
             lost: AtomicBool::default(),
-            stopping,
+            stopping: stopping.clone(),
         })
     }
 
@@ -89,6 +88,39 @@ impl Job {
     pub fn complete(&self, db: &Connection) -> Result<()> {
         let claim: [&dyn ToSql; 2] = [&self.claim_id, &self.lease_token];
         call(db, "SELECT claimq_complete(?, ?)", &claim)
+    }
+
+    /// Calls the handler.  A panic is a failure like any other.
+    pub(crate) fn handle<R>(
+        &self,
+        handler: &mut impl FnMut(&Job) -> Outcome<R>,
+    ) -> Outcome<R> {
+        // What the handler leaves behind when it panics is its own.
+        catch_unwind(AssertUnwindSafe(|| handler(self))).unwrap_or_else(|_| {
+            Err(std::io::Error::other("the handler panicked").into())
+        })
+    }
+
+    /// Settles the job by what its handler has returned.
+    pub(crate) fn settle<R: Into<Value>>(
+        &self,
+        db: &Connection,
+        outcome: Outcome<R>,
+    ) -> Result<()> {
+        match outcome {
+            Ok(result) => {
+                let result = result.into();
+                self.verb(db, "complete(?, ?, 'result', ?)", &[&result])
+            }
+            Err(Failure::Reject(reason)) => {
+                self.verb(db, "reject(?, ?, ?)", &[&reason])
+            }
+            Err(Failure::Retry { reason, delay }) => {
+                let delay = delay.map(|delay| delay.as_millis() as i64);
+                let verb = "retry(?, ?, ?, 'delay_ms', ?)";
+                self.verb(db, verb, &[&reason, &delay])
+            }
+        }
     }
 
     /// Calls a verb, such as `renew(?, ?, ?)`.  That the claim is lost is

@@ -24,6 +24,8 @@ mod code;
 #[cfg(feature = "worker")]
 mod db;
 #[cfg(feature = "worker")]
+mod held;
+#[cfg(feature = "worker")]
 mod job;
 #[cfg(feature = "worker")]
 mod worker;
@@ -32,7 +34,7 @@ pub use code::Code;
 #[cfg(feature = "worker")]
 pub use {
     db::{open, transaction},
-    job::{Failure, Job},
+    job::{Failure, Job, Outcome},
     worker::Worker,
 };
 
