@@ -308,6 +308,13 @@ struct CqClaims {
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
+/* Statements of the cache that stand together in SQLite's list of all. */
+#define CQ_NRUN 4
+typedef struct CqRun CqRun;
+struct CqRun {
+  sqlite3_stmt *pFirst, *pLast;
+};
+
 struct CqConn {
   sqlite3 *db;
   int nRef;                       /* Functions and modules that point here */
@@ -320,6 +327,10 @@ struct CqConn {
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** so many calls they are not looked at */
+  int nTaken;                     /* Statements that are not in their slots */
+  u8 bRun;                        /* aRun[] was made after the last prepare */
+  u8 nRun;
+  CqRun aRun[CQ_NRUN];            /* See claimqStmtWriting() */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
@@ -347,6 +358,10 @@ struct CqStmt {
 CQ_PRIV CqStmt claimqStmt(CqOp*, int eStmt);
 CQ_PRIV void claimqStmtDone(CqOp*, CqStmt*);
 CQ_PRIV void claimqStmtReset(CqStmt*);    /* To run it again; bindings stay */
+/* Finalize a statement that came from the cache. */
+CQ_PRIV void claimqStmtFree(CqConn*, sqlite3_stmt*);
+/* Is a writing statement under way?  -1: nMost statements do not tell. */
+CQ_PRIV int claimqStmtWriting(CqConn*, int nMost);
 /* i: the statement's constant for the parameter, CQ_STATEMENT_name.  Bytes and
 ** lists must stay until the statement is given back.  A text with z==0 and a
 ** value of 0 are NULL. */
@@ -581,7 +596,8 @@ struct CqTableDef {
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
   /* claimq_why: add every row of the scope with the reason why the claim takes
-  ** it or not, by the same functions that xNext asks.  Reads only. */
+  ** it or not, by the same functions that xNext asks.  Reads only.  A table has
+  ** both xNextAt and xWhy, or neither. */
   void (*xWhy)(CqOp*, CqClaim*, CqWhy*);
   /* Add the rows of claim claimId, with the lease they have, to pRows:
   ** all that the claim gave if it still holds, else none. */
@@ -729,6 +745,8 @@ struct CqFuncDef {
                                   ** aOpt[], if any, is for claimq_help */
   u8 eLook;                       /* They are the options of claimqLookArgs():
                                   ** 1 without now_ms, 2 with it */
+  u8 bPlain;                      /* xFunc looks at apVal[] alone, which has
+                                  ** nArg values */
   const CqArgDef *aArg;           /* Arguments by position */
   int nArg;
   const CqArgDef *aOpt;           /* Options: name, value pairs after them */

@@ -36,6 +36,7 @@ CQ_PRIV const CqDiscipline *claimqDiscipline(int i){
   static const CqDiscipline *(*const ax[])(void) = {
     CQ_DISCIPLINES(CQ_ENTRY)
   };
+  assert( i>=0 );
   return i<CQ_ARRAYSIZE(ax) ? ax[i]() : 0;
 }
 

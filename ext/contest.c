@@ -1,7 +1,7 @@
 /*
 ** contest.c: the contest discipline, and the fence of a protected resource.
-** Many contend for a named subject, one becomes its holder for a while: leader
-** election, named locks.
+** Many callers contend for a named subject, and one of them becomes its holder
+** for a while: leader election, named locks.
 **
 **     SELECT outcome, mine, owner_id, fencing_token, claim_id
 **       FROM claimq_contest(0, 'leader', 'node-a');
@@ -31,8 +31,8 @@
 **      refused: a contest holds no work that could become a dead letter.
 **
 ** The fence is the other half.  A holder may be stopped, lose its claim to
-** another, and wake up without knowing.  So whatever it writes to must refuse
-** it, and can: tokens of later winners are greater.
+** another, and wake up without knowing.  So the resource that it writes to must
+** refuse it, and can: the tokens of later winners are greater.
 **
 **     SELECT claimq_fence('printer', 2);      -- 1, and 2 is remembered
 **     SELECT claimq_fence('printer', 1);      -- 0: too late
@@ -75,6 +75,16 @@ typedef struct CqContest CqContest;
 struct CqContest {
   u8 bNew;                        /* The subject has no row yet */
 };
+CQ_CHECK(Contest, sizeof(CqContest)<=sizeof(CqOwn));
+/* cqContestShow() copies the claim columns as they stand together. */
+CQ_CHECK(ContestHolder,
+    CQ_COL_CONTEST_HOLDER_lease_token==CQ_COL_CONTEST_HOLDER_claim_id+1
+ && CQ_COL_CONTEST_HOLDER_owner_id==CQ_COL_CONTEST_HOLDER_claim_id
+                                    + CQ_CLAIM_OWNER
+ && CQ_COL_CONTEST_HOLDER_expires_at_ms==CQ_COL_CONTEST_HOLDER_claim_id
+                                         + CQ_CLAIM_EXPIRES
+ && CQ_COL_CONTEST_HOLDER_earlier_attempts==CQ_COL_CONTEST_HOLDER_claim_id
+                                            + CQ_NCLAIMCOL-1);
 
 /*
 ** Begin the one row of the answer.  Returns its cells, 0 on error.
@@ -84,6 +94,8 @@ static CqCell *cqContestRow(
 ){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   if( a==0 ) return 0;
+  assert( pC->pRows->nRow==1 );
+  assert( pC->pRows->nCol==CQ_CON_NCOL+CQ_NCLAIMCOL );
   claimqCellText(p, pC->pRows, &a[CQ_CON_OUTCOME], claimqStr(zOutcome));
   claimqCellInt(&a[CQ_CON_MINE], bMine);
   claimqCellInt(&a[CQ_CON_KIND], pC->aArg[CQ_CONTEST_KIND].i);
@@ -153,6 +165,7 @@ static void cqContestWin(CqOp *p, CqClaim *pC, const CqStmt *pHolder){
   CqText previous = {0, 0};
   i64 iHolder, nAttempt = 0;
   CqCell *a;
+  assert( pC->iTtl>0 );
   if( claimqStep(p, &s) ){
     iHolder = claimqColInt(&s, CQ_COL_CONTEST_COUNTER_new_id);
     if( !bNew ){
@@ -255,9 +268,11 @@ static void cqContestNext(CqOp *p, CqClaim *pC){
 }
 
 /*
-** One write; a trigger advances the counter.
+** Write the claim, of a subject that has a row or of one that gets one.  It is
+** one write; a trigger advances the counter.
 */
 static void cqContestStamp(CqOp *p, CqClaim *pC){
+  assert( pC->pRows->nRow==1 && pC->lease.iExpires>=pC->lease.iNow );
   if( ((CqContest*)&pC->own)->bNew ){
     CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_ENTER);
     claimqLeaseBind(p, &s, &pC->lease);
@@ -277,6 +292,11 @@ static void cqContestStamp(CqOp *p, CqClaim *pC){
 /**************************************************************************
 ** The verbs
 */
+
+/*
+** xVerbCheck: a contest has nothing to reject.  A delay is more than the usual
+** release.
+*/
 static void cqContestCheck(CqOp *p, CqVerb *pV){
   if( pV->eVerb==CQ_REJECT ){
     claimqFail(p, CQ_BAD_ARGUMENT, "a contest holds no work that could be "
@@ -290,6 +310,7 @@ static void cqContestCheck(CqOp *p, CqVerb *pV){
 */
 static void cqContestDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   (void)p; (void)pHead;
+  assert( pV->eVerb!=CQ_REJECT );
   if( pV->eVerb!=CQ_RENEW && pV->iDelay>0 ){
     pV->eStmt = CQ_SQL_CONTEST_KEEP_BACK;
   }
@@ -303,7 +324,6 @@ struct CqFence {
   CqTask task;                    /* First */
   CqText resource;
   i64 iToken;
-  int bOk;                        /* OUT: the result */
 };
 
 /*
@@ -313,19 +333,23 @@ static void cqFenceLoad(CqOp *p, CqTask *pTask){
   CqFence *pF = (CqFence*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_FENCE_TOKEN);
   claimqBindText(p, &s, CQ_FENCE_TOKEN_resource, pF->resource);
-  pF->bOk = 1;
+  pTask->iAnswer = 1;
   pTask->eNeed = CQ_NEED_ONE;
   if( claimqStep(p, &s) ){
     i64 iSeen = claimqColInt(&s, CQ_COL_FENCE_TOKEN_token);
-    pF->bOk = pF->iToken>=iSeen;
+    pTask->iAnswer = pF->iToken>=iSeen;
     if( pF->iToken<=iSeen ) pTask->eNeed = CQ_NEED_NOTHING;
   }
   claimqStmtDone(p, &s);
 }
 
+/*
+** Remember the token as the highest, unless a higher one got there before.
+*/
 static void cqFenceApply(CqOp *p, CqTask *pTask){
   CqFence *pF = (CqFence*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_FENCE_RAISE);
+  assert( pTask->iAnswer==1 );
   claimqBindText(p, &s, CQ_FENCE_RAISE_resource, pF->resource);
   claimqBindInt(p, &s, CQ_FENCE_RAISE_seen, pF->iToken);
   claimqExec(p, &s);
@@ -351,7 +375,7 @@ static void cqFenceFunc(CqOp *p, CqCall *pCall){
   f.resource = pCall->aArg[0].t;
   f.iToken = pCall->aArg[1].i;
   claimqRun(p, &f.task);
-  if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, f.bOk);
+  claimqTaskResult(p, &f.task, pCall->pCtx);
 }
 
 /**************************************************************************

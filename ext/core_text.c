@@ -87,7 +87,11 @@ CQ_PRIV int claimqUtf8Valid(const char *z, int n){
   int i = 0;
   u32 c;
   while( i<n ){
-    if( (z[i] & 0x80)==0 ){       /* Nearly all: need not be decoded */
+    u64 aByte = 0;
+    if( n-i>=8 ) memcpy(&aByte, &z[i], 8);
+    if( n-i>=8 && (aByte & 0x8080808080808080)==0 ){
+      i += 8;                     /* Nearly all: need not be decoded */
+    }else if( (z[i] & 0x80)==0 ){
       i++;
     }else{
       int nByte = claimqUtf8Decode(&z[i], n-i, &c);

@@ -8,7 +8,7 @@
 **     -- ttl_ms|integer|30000  ...
 **
 ** It is filled from the same definitions that arguments are read by, so it
-** cannot be wrong about them.  A row is a function, a table (position 0), one
+** cannot be wrong about them.  A row is a function or a table (position 0), one
 ** of its arguments (position 1, 2, ...) or one of its options, which have no
 ** position.
 */
@@ -35,6 +35,7 @@ static CqCell *cqHelpRow(
   CqOp *p, CqRows *pRows, const char *zName, const char *zKind, const char *zDoc
 ){
   CqCell *a = claimqRowsAdd(p, pRows);
+  assert( pRows->nCol==CQ_HELP_DOC+1 );
   if( a==0 ) return 0;
   claimqCellText(p, pRows, &a[CQ_HELP_NAME], claimqStr(zName));
   claimqCellText(p, pRows, &a[CQ_HELP_KIND], claimqStr(zKind));
@@ -56,22 +57,27 @@ static void cqHelpWords(
   sqlite3_free(z);
 }
 
+/* The words for CQ_T_*. */
+static const char *const cqHelpType[] = {
+  "any", "text", "integer", "word", "json"
+};
+CQ_CHECK(HelpType, CQ_ARRAYSIZE(cqHelpType)==CQ_T_JSON+1);
+
 /*
-** An argument (iPosition>0) or an option (0).
+** The row of an argument (iPosition>0) or of an option (0).
 */
 static void cqHelpArg(
   CqOp *p, CqRows *pRows, const char *zName, const CqArgDef *pDef,
   int iPosition
 ){
-  static const char *const azType[] = {
-    "any", "text", "integer", "word", "json"
-  };
   CqCell *a = cqHelpRow(p, pRows, zName, iPosition ? "argument" : "option",
                         pDef->zDoc);
+  assert( (pDef->eType==CQ_T_WORD)==(pDef->xWords!=0) );
+  assert( pDef->eType!=CQ_T_INT || pDef->iMax==0 || pDef->iMin<=pDef->iMax );
   if( a==0 ) return;
   if( iPosition ) claimqCellInt(&a[CQ_HELP_POSITION], iPosition);
   claimqCellText(p, pRows, &a[CQ_HELP_ARGUMENT], claimqStr(pDef->zName));
-  claimqCellText(p, pRows, &a[CQ_HELP_TYPE], claimqStr(azType[pDef->eType]));
+  claimqCellText(p, pRows, &a[CQ_HELP_TYPE], claimqStr(cqHelpType[pDef->eType]));
   if( pDef->eType==CQ_T_INT ){
     if( pDef->bDefault || pDef->iDefault ){
       claimqCellInt(&a[CQ_HELP_DEFAULT], pDef->iDefault);
@@ -138,8 +144,7 @@ static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
 }
 
 /*
-** The rows of a function: itself, its arguments, its options.  No memory: op
-** has the error.
+** The rows of a function: itself, its arguments, its options.
 */
 static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   CqCell *a = cqHelpRow(p, pRows, pDef->zName, "function", pDef->zDoc);

@@ -130,6 +130,7 @@ struct CqLane {
   u8 bScheduled;                  /* Jobs are to be put before any is taken */
   u8 bPut;                        /* They are */
   u8 bFree;                       /* Look past the limits of the lane */
+  u8 bBack;                       /* Starts that seem to come are to be now */
   struct CqLaneLimit *pLimit;     /* The limits of the lane, 0: none */
 };
 CQ_PRIV void claimqLaneArgs(CqOp*, CqClaim*);
@@ -231,7 +232,9 @@ struct CqLaneLimit {
   CqLimit own, group;             /* Of the lane, of each group */
   u8 bGroups, bFair;
   u8 bSoon;                       /* A head promised more than it has */
+  u8 bBack;                       /* Claims began later than now; rates ask */
   i64 nBegun;                     /* Claims so far */
+  i64 iLast;                      /* None of them began later */
   i64 iTurn;                      /* The last turn taken */
   i64 iKeyless;                   /* ... by jobs without a group */
   CqRoom room;                    /* What the lane lets begin */
@@ -262,6 +265,9 @@ CQ_PRIV void claimqLimitBegin(CqOp*, CqClaim*);
 /* Pick jobs in a lane that keeps groups. */
 CQ_PRIV void claimqLimitChoose(CqOp*, CqClaim*);
 CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
+/* The clock has gone back, and nothing can be had: what began later than now
+** began now. */
+CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
 /* When the heads of a set will have something to give; CQ_I64_MAX: never. */
 CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 /* Raise conflict if the claim of a job that has expired may not be renewed,

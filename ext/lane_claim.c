@@ -425,7 +425,9 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   if( nJob>1 || !pL->bNew ) cqLaneIds(p, pC);
   bTidy = pL->passed.n || pL->late.n
        || (pL->pLimit && (pL->pLimit->late.n || pL->pLimit->wrong.n));
-  pC->task.eNeed = nJob==0 ? CQ_NEED_NOTHING
+  pL->bBack = nJob==0 && nMax>0 && pL->pLimit && pL->pLimit->bBack;
+  pC->task.eNeed = pL->bBack ? CQ_NEED_ONE
+                 : nJob==0 ? CQ_NEED_NOTHING
                  : bTidy ? CQ_NEED_TIDY
                  : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
   pC->nMax = nMax;
@@ -643,6 +645,10 @@ CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqStmt s;
   i64 n;
   if( pL->bScheduled ) cqLaneScheduled(p, pC);
+  if( pL->bBack ){
+    claimqLimitBack(p, pC);
+    return;
+  }
   if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
   n = pC->ids.n;
   if( pL->pLimit ){

@@ -11,7 +11,8 @@
 ** at each claim in an index of the jobs that are held; nothing is kept beside
 ** them that could be wrong when a worker dies.  When claims began is kept in
 ** claimq_start, the last n of them for a limit of n.  core_limit.c decides how
-** many claims may begin.
+** many claims may begin.  If the clock has gone back, the first claim that finds
+** nothing writes that what began later than now began now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in
@@ -154,6 +155,7 @@ CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
     pL->bFair = (u8)claimqColInt(&s, CQ_COL_LIMIT_ROW_fair);
     pL->bGroups = (u8)claimqColInt(&s, CQ_COL_LIMIT_ROW_groups);
     pL->nBegun = claimqColInt(&s, CQ_COL_LIMIT_ROW_begun);
+    pL->iLast = claimqColInt(&s, CQ_COL_LIMIT_ROW_last_ms);
     pL->iTurn = claimqColInt(&s, CQ_COL_LIMIT_ROW_turn);
     pL->iKeyless = claimqColInt(&s, CQ_COL_LIMIT_ROW_keyless_turn);
   }
@@ -319,6 +321,7 @@ CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   pLane->pLimit = pL = claimqLimitLoad(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
   if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->pConn);
+  pL->bBack = (pL->own.nRate>0 || pL->group.nRate>0) && pL->iLast>claimqNow(p);
   claimqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }
@@ -507,6 +510,9 @@ CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqStmt s;
   if( p->rc || pL==0 || !pL->bGroups ) return iAt;
   if( pL->bSoon ) iAt = claimqAddSat(claimqNow(p), 1);
+  else if( pL->bBack && pL->group.nRate>0 ){
+    iAt = claimqAddSat(claimqNow(p), pL->group.nPer);
+  }
   s = claimqStmt(p, CQ_SQL_LIMIT_WHEN);
   claimqBindText(p, &s, CQ_LIMIT_WHEN_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindInt(p, &s, CQ_LIMIT_WHEN_partition, pC->aArg[CQ_LANE_PARTITION].i);
@@ -523,10 +529,12 @@ CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
 }
 
 /*
-** Upkeep: many heads of which something has fallen due; heads that promised
-** what they have not.
+** Upkeep: many heads of which something has fallen due; heads of which many
+** jobs have, which claimqLaneTidy() has moved; heads that promised what they
+** have not.
 */
 CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
+  const CqIds *pMoved = &((CqLane*)&pC->own)->late;
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   i64 nMost = CQ_DUE_MOST;
   CqStmt s;
@@ -537,12 +545,22 @@ CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
     nMost -= claimqLanePromote(p, pC, -pL->late.a[i], nMost);
   }
   for(i=0; i<pL->late.n; i++) claimqIdsAdd(p, &pL->wrong, pL->late.a[i]);
+  for(i=0; i<pMoved->n; i++){
+    if( pMoved->a[i]<0 ) claimqIdsAdd(p, &pL->wrong, -pMoved->a[i]);
+  }
   if( pL->wrong.n==0 ) return;
   s = claimqStmt(p, CQ_SQL_LIMIT_LOOK);
   claimqBindIds(p, &s, CQ_LIMIT_LOOK_ids, &pL->wrong);
   claimqExec(p, &s);
   s = claimqStmt(p, CQ_SQL_LIMIT_OPENED);
   claimqBindIds(p, &s, CQ_LIMIT_OPENED_ids, &pL->late);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqExec(p, &s);
+}
+
+CQ_PRIV void claimqLimitBack(CqOp *p, CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_BACK);
+  claimqBindText(p, &s, CQ_LIMIT_BACK_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqExec(p, &s);
 }

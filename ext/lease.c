@@ -16,6 +16,7 @@ CQ_PRIV void claimqLeaseMake(
   CqOp *p, CqLease *pLease, const CqClaim *pC, i64 iHead, i64 iOldFence,
   CqText scope
 ){
+  assert( pC->iTtl>=0 && pC->pDef->zPrefix );
   pLease->iHead = iHead;
   pLease->iFence = claimqAddSat(iOldFence, 1);
   pLease->iNow = claimqNow(p);
@@ -77,6 +78,7 @@ CQ_PRIV void claimqLeaseKept(
 ** Bind the lease for the statement that stamps the rows.
 */
 CQ_PRIV void claimqLeaseBind(CqOp *p, CqStmt *pStmt, const CqLease *pLease){
+  assert( p->rc || pLease->zToken[CQ_TOKEN_SZ-2] );   /* claimqLeaseMake() */
   claimqBindCommonInt(p, pStmt, CQ_P_head, pLease->iHead);
   claimqBindCommonText(p, pStmt, CQ_P_claim, claimqStr(pLease->zClaim));
   claimqBindCommonText(p, pStmt, CQ_P_token, claimqStr(pLease->zToken));
@@ -95,6 +97,7 @@ CQ_PRIV void claimqLeaseLost(
 ){
   const char *zId = claimId.z;
   int n = claimId.n;
+  assert( eVerdict>=CQ_HOLD_OK && eVerdict<=CQ_HOLD_DISPLACED );
   switch( eVerdict ){
     case CQ_HOLD_OK:
       break;

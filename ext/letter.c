@@ -18,10 +18,10 @@
 ** of the work that failed, plus one for every retry of the letter.
 **
 ** claimq_requeue() makes new work of a letter, with fresh attempts, and
-** resolves the letter.  A letter that nobody has live can be requeued by
-** anyone.  Who holds it says so with the options claim_id and lease_token; the
-** claim then goes on with the letters that are left.  A source key is kept if
-** it is free, else the new work has none.
+** resolves the letter.  A letter that no live claim holds can be requeued by
+** anyone.  The holder of a letter proves it with the options claim_id and
+** lease_token; its claim then goes on with the letters that are left.  A source
+** key is kept if it is free, else the new work has none.
 */
 #include "claimq_int.h"
 
@@ -30,6 +30,10 @@
   "letter_id:i source:t scope:t ref:b payload:b payload_type:t " \
   "created_at_ms:i failed_at_ms:i reason:t"
 #define CQ_DL_NCOL 9
+CQ_CHECK(LetterColumns, CQ_COL_LETTER_ROW_reason==CQ_DL_NCOL-1);
+CQ_CHECK(LetterLease,     /* For claimqLeaseKept() */
+    CQ_COL_LETTER_ROW_lease_token==CQ_COL_LETTER_ROW_claim_id+1
+ && CQ_COL_LETTER_ROW_expires_at_ms==CQ_COL_LETTER_ROW_claim_id+5);
 
 static const char *const *cqLetterWords(void){
   static const char *const az[] = { "session", "lane", "outbox", 0 };
@@ -76,6 +80,7 @@ static void cqLetterTake(CqOp *p, CqClaim *pC, const CqStmt *pRow){
   claimqCellColumns(p, pC->pRows, a, pRow, CQ_DL_NCOL);
   claimqIdsAdd(p, &pC->ids, iLetter);
   if( p->rc ) return;
+  assert( pC->ids.n==pC->pRows->nRow );
   if( pC->ids.n==1 ){
     claimqLeaseMake(p, &pC->lease, pC, iLetter,
         claimqColInt(pRow, CQ_COL_LETTER_ROW_fencing_token),
@@ -87,31 +92,52 @@ static void cqLetterTake(CqOp *p, CqClaim *pC, const CqStmt *pRow){
 }
 
 /*
-** Run x for each source that the claim is about, with a statement about late
-** letters that is bound: eAll for all scopes, eIn for one.  Returns the sum of
-** what x returns.
+** The next source that the claim is about, with a statement about it that is
+** bound: eAll for all scopes, eIn for one.  *pi counts the sources, from 0 on.
+** Returns 0 after the last one, or if op has an error; else the caller gives
+** the statement back.
 */
-static i64 cqLetterEach(
-  CqOp *p, CqClaim *pC, int eAll, int eIn, i64 nMax,
-  i64 (*x)(CqOp*, CqStmt*)
+static int cqLetterEach(
+  CqOp *p, const CqClaim *pC, int eAll, int eIn, int *pi, CqStmt *pS
 ){
   CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
   CqText source = cqLetterSource(pC);
   const char *const *az = cqLetterWords();
+  while( az[*pi] && p->rc==SQLITE_OK ){
+    CqText word = claimqStr(az[(*pi)++]);
+    if( source.z && !claimqTextEq(source, word) ) continue;
+    *pS = claimqStmt(p, scope.z ? eIn : eAll);
+    claimqBindText(p, pS, CQ_LETTER_LATE_source, word);
+    claimqBindInt(p, pS, CQ_LETTER_LATE_now, claimqNow(p));
+    if( scope.z ) claimqBindText(p, pS, CQ_LETTER_LATE_scope, scope);
+    return 1;
+  }
+  return 0;
+}
+
+/*
+** Run x for each source, with a statement that is about at most :limit late
+** letters, until x has returned nMax in all.  Returns the sum of what x
+** returns.
+*/
+static i64 cqLetterLate(
+  CqOp *p, const CqClaim *pC, int eAll, int eIn, i64 nMax,
+  i64 (*x)(CqOp*, CqStmt*)
+){
+  CqStmt s;
   i64 n = 0;
-  for(; *az && n<nMax && p->rc==SQLITE_OK; az++){
-    CqStmt s;
-    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
-    s = claimqStmt(p, scope.z ? eIn : eAll);
-    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
-    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
-    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
+  int i = 0;
+  while( n<nMax && cqLetterEach(p, pC, eAll, eIn, &i, &s) ){
     claimqBindInt(p, &s, CQ_LETTER_LATE_limit, nMax-n);
     n += x(p, &s);
+    assert( n<=nMax );
   }
   return n;
 }
 
+/*
+** How many late letters there are, at most :limit; 0 on error.
+*/
 static i64 cqLetterCountLate(CqOp *p, CqStmt *pS){
   i64 n = claimqStep(p, pS) ? claimqColInt(pS, CQ_COL_LETTER_LATE_n) : 0;
   claimqStmtDone(p, pS);
@@ -141,7 +167,7 @@ static void cqLetterNext(CqOp *p, CqClaim *pC){
   claimqStmtDone(p, &row);
   claimqStmtDone(p, &scan);
   if( pC->ids.n ){
-    nLate = cqLetterEach(p, pC, CQ_SQL_LETTER_LATE, CQ_SQL_LETTER_LATE_IN,
+    nLate = cqLetterLate(p, pC, CQ_SQL_LETTER_LATE, CQ_SQL_LETTER_LATE_IN,
                          CQ_DUE_FEW, cqLetterCountLate);
   }
   claimqClaimNeed(pC, nLate>=CQ_DUE_FEW);
@@ -194,19 +220,12 @@ static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
 ** When a letter can be had: now if one can, else when the first falls due.
 */
 static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
-  CqText scope = pC->aArg[CQ_LETTER_SCOPE].t;
-  CqText source = cqLetterSource(pC);
-  const char *const *az = cqLetterWords();
+  CqStmt s;
   i64 iAt = CQ_I64_MAX;
-  for(; *az && p->rc==SQLITE_OK; az++){
-    CqStmt s;
-    i64 iDue;
-    if( source.z && !claimqTextEq(source, claimqStr(*az)) ) continue;
-    s = claimqStmt(p, scope.z ? CQ_SQL_LETTER_FIRST_IN : CQ_SQL_LETTER_FIRST);
-    claimqBindText(p, &s, CQ_LETTER_LATE_source, claimqStr(*az));
-    claimqBindInt(p, &s, CQ_LETTER_LATE_now, claimqNow(p));
-    if( scope.z ) claimqBindText(p, &s, CQ_LETTER_LATE_scope, scope);
-    iDue = cqLetterFirstDue(p, &s);
+  int i = 0;
+  while( cqLetterEach(p, pC, CQ_SQL_LETTER_FIRST, CQ_SQL_LETTER_FIRST_IN, &i,
+                      &s) ){
+    i64 iDue = cqLetterFirstDue(p, &s);
     if( iDue<iAt ) iAt = iDue;
   }
   return iAt<claimqNow(p) ? claimqNow(p) : iAt;
@@ -232,13 +251,20 @@ static void cqLetterWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   claimqStmtDone(p, &s);
 }
 
+/*
+** xTidy: put letters that fell due among the ready ones.
+*/
 static void cqLetterTidy(CqOp *p, CqClaim *pC){
-  cqLetterEach(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
+  cqLetterLate(p, pC, CQ_SQL_LETTER_PROMOTE, CQ_SQL_LETTER_PROMOTE_IN,
                CQ_DUE_MOST, claimqExec);
 }
 
+/*
+** xStamp: the letters that were taken get the lease.
+*/
 static void cqLetterStamp(CqOp *p, CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_LETTER_STAMP);
+  assert( pC->ids.n>0 && pC->ids.n==pC->pRows->nRow );
   claimqLeaseBind(p, &s, &pC->lease);
   claimqBindInt(p, &s, CQ_LETTER_STAMP_size, pC->ids.n);
   claimqBindIds(p, &s, CQ_LETTER_STAMP_ids, &pC->ids);
@@ -294,6 +320,7 @@ static void cqRequeueProve(CqOp *p, CqRequeue *pR){
   CqVerb *pV = &pR->claim;
   int bMine = 0;
   CqStmt s;
+  assert( pV->claimId.z && pV->token.z && pV->eVerb==CQ_GUARD );
   claimqVerbHold(p, pV, &s);
   claimqStmtDone(p, &s);
   s = claimqStmt(p, CQ_SQL_LETTER_MEMBERS);
@@ -373,6 +400,9 @@ static void cqRequeueLoad(CqOp *p, CqTask *pTask){
   claimqStmtDone(p, &s);
 }
 
+/*
+** xForget: the key of work that was put and is undone.
+*/
 static void cqRequeueForget(CqTask *pTask){
   sqlite3_free(pTask->zAnswer);
   pTask->zAnswer = 0;
@@ -388,6 +418,7 @@ static void cqRequeuePut(CqOp *p, CqRequeue *pR, const CqStmt *pLetter){
   char *zBuf = claimqMalloc(p, (i64)origin.n+1);
   CqVal aOpt[CQ_MAX_OPT];
   CqPut put;
+  assert( pPut->nOpt<=CQ_MAX_OPT && pR->task.zAnswer==0 );
   memset(&put, 0, sizeof(put));
   put.pD = pR->pD;
   put.scope = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_scope);
@@ -413,8 +444,8 @@ static void cqRequeuePut(CqOp *p, CqRequeue *pR, const CqStmt *pLetter){
 }
 
 /*
-** Work first, then the letter, then the rest of the claim, if the caller has
-** one.
+** Put the work back first, then resolve the letter, then shorten the caller's
+** claim, if it has one, to the letters that are left.
 */
 static void cqRequeueApply(CqOp *p, CqTask *pTask){
   CqRequeue *pR = (CqRequeue*)pTask;
@@ -439,7 +470,8 @@ static void cqRequeueApply(CqOp *p, CqTask *pTask){
 CQ_PRIV const CqDiscipline *claimqLetterDiscipline(void);
 
 /*
-** Options claim_id and lease_token, into pR->claim.
+** Options claim_id and lease_token, into pR->claim.  Raises bad_argument if one
+** is given without the other, or if no claim of letters has such an id.
 */
 static void cqRequeueClaim(CqOp *p, CqRequeue *pR, const CqVal *aOpt){
   CqVerb *pV = &pR->claim;

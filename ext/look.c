@@ -1,15 +1,16 @@
 /*
-** look.c: a claim that is only looked at: when could it succeed, and why does
-** it take what it takes?
+** look.c: looking at a claim without making it: when could it succeed, and why
+** would it take what it takes?
 **
 **     SELECT claimq_next_at('lane', 'mail', 'capabilities', '["gpu"]');
 **     SELECT * FROM claimq_why('lane', 'mail') WHERE capabilities='["gpu"]';
 **
-** claimq_next_at(), claimq_wait() and claimq_why name a discipline, its scope,
-** and those arguments of its claim table that decide what may be claimed.  From
-** that a CqClaim is made as claim.c makes it, with nobody as its owner; the
-** table's xNextAt or xWhy then looks at it.  Which argument of the table is the
-** scope and which are options is in its definitions: CQ_A_NAME, CQ_A_LOOK.
+** The caller of claimq_next_at(), claimq_wait() or claimq_why names a
+** discipline, its scope, and those arguments of its claim table that decide
+** what may be claimed.  From these a CqClaim is made as claim.c makes it, but
+** without an owner; the table's xNextAt or xWhy then looks at it.  Which
+** argument of the table is the scope and which are options is said in its
+** definitions: CQ_A_NAME, CQ_A_LOOK.
 */
 #include "claimq_int.h"
 
@@ -52,6 +53,7 @@ CQ_PRIV void claimqLookBegin(
     cqLookUnknown(p, name, zMore);
     return;
   }
+  assert( pD->aTable[0].nArg<=CQ_MAX_ARG && pD->aTable[0].xWhy );
   pLook->c.pDef = &pD->aTable[0];
   pLook->c.aArg = pLook->aArg;
 }
@@ -62,6 +64,7 @@ CQ_PRIV void claimqLookBegin(
 */
 static void cqLookRead(CqOp *p, CqLook *pLook, int i, sqlite3_value *pVal){
   CqArgDef def = pLook->c.pDef->aArg[i];
+  assert( i>=0 && i<pLook->c.pDef->nArg );
   if( (def.mFlag & CQ_A_NAME)==0 ) def.mFlag = 0;
   if( def.eRole==CQ_ROLE_REQUEST || def.eRole==CQ_ROLE_OWNER ){
     def.eRole = CQ_ROLE_NONE;
@@ -121,8 +124,21 @@ static int cqLookOption(
 }
 
 /*
+** Give every argument its default, but the scope the value pScope (0: not
+** given).
+*/
+static void cqLookScope(CqOp *p, CqLook *pLook, sqlite3_value *pScope){
+  const CqTableDef *pDef = pLook->c.pDef;
+  int i;
+  for(i=0; i<pDef->nArg; i++){
+    int bName = (pDef->aArg[i].mFlag & CQ_A_NAME)!=0;
+    cqLookRead(p, pLook, i, bName ? pScope : 0);
+  }
+}
+
+/*
 ** The rest of a call: apVal[0] is the scope, name, value pairs follow.  bNow:
-** now_ms is one of the options.
+** now_ms is one of the options.  Raises bad_argument.
 */
 CQ_PRIV void claimqLookArgs(
   CqOp *p, CqLook *pLook, int bNow, int nVal, sqlite3_value **apVal
@@ -130,10 +146,7 @@ CQ_PRIV void claimqLookArgs(
   const CqTableDef *pDef = pLook->c.pDef;
   int i;
   if( p->rc ) return;
-  for(i=0; i<pDef->nArg; i++){
-    int bName = (pDef->aArg[i].mFlag & CQ_A_NAME)!=0;
-    cqLookRead(p, pLook, i, bName && nVal>0 ? apVal[0] : 0);
-  }
+  cqLookScope(p, pLook, nVal>0 ? apVal[0] : 0);
   for(i=1; i<nVal && p->rc==SQLITE_OK; i+=2){
     int iArg = cqLookOption(p, pDef, apVal[i], bNow);
     if( iArg<0 ) return;
@@ -161,10 +174,7 @@ CQ_PRIV void claimqLookNamed(
   const CqTableDef *pDef = pLook->c.pDef;
   int i, j;
   if( p->rc ) return;
-  for(i=0; i<pDef->nArg; i++){
-    int bName = (pDef->aArg[i].mFlag & CQ_A_NAME)!=0;
-    cqLookRead(p, pLook, i, bName ? pScope : 0);
-  }
+  cqLookScope(p, pLook, pScope);
   for(j=0; j<nDef && p->rc==SQLITE_OK; j++){
     if( !aVal[j].bGiven ) continue;
     for(i=0; i<pDef->nArg; i++){
@@ -184,9 +194,21 @@ CQ_PRIV void claimqLookNamed(
 }
 
 /*
-** Forget what an earlier look has loaded; the arguments stay.
+** Get ready to look: 1, or 0 if op has an error or gets one here.  The caller
+** calls cqLookForget() in either case.
+*/
+static int cqLookReady(CqOp *p, CqClaim *pC){
+  pC->nMax = 1;
+  claimqNow(p);
+  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
+  return p->rc==SQLITE_OK;
+}
+
+/*
+** Forget what was loaded for a look; the arguments stay.
 */
 static void cqLookForget(CqClaim *pC){
+  assert( pC->pRows==0 );
   if( pC->pDef->xDone ) pC->pDef->xDone(pC);
   memset(&pC->own, 0, sizeof(pC->own));
   claimqIdsClear(&pC->ids);
@@ -200,10 +222,8 @@ CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
   CqClaim *pC = &pLook->c;
   i64 iAt = CQ_I64_MAX;
   if( p->rc ) return iAt;
-  pC->nMax = 1;
-  claimqNow(p);
-  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
-  if( p->rc==SQLITE_OK ) iAt = pC->pDef->xNextAt(p, pC);
+  if( cqLookReady(p, pC) ) iAt = pC->pDef->xNextAt(p, pC);
+  assert( p->rc || iAt>=p->iNow );
   cqLookForget(pC);
   return iAt;
 }
@@ -215,6 +235,7 @@ CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
 CQ_PRIV int claimqLookTakes(CqOp *p, CqClaim *pC){
   CqRows rows;
   int bTakes;
+  assert( pC->pRows==0 && pC->nMax==1 );
   claimqRowsInit(&rows, CQ_LOOK_COLS);
   rows.mSkip = 0xffffffff;
   pC->pRows = &rows;
@@ -257,16 +278,16 @@ CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
 ** claimq_why
 */
 
+/*
+** The rows of claimq_why for the claim into pRows, one for each reason.
+*/
 CQ_PRIV void claimqLookWhy(CqOp *p, CqLook *pLook, CqRows *pRows){
   CqClaim *pC = &pLook->c;
   CqWhy why;
   if( p->rc ) return;
   memset(&why, 0, sizeof(why));
   why.pRows = pRows;
-  pC->nMax = 1;
-  claimqNow(p);
-  if( pC->pDef->xArgs ) pC->pDef->xArgs(p, pC);
-  if( p->rc==SQLITE_OK && pC->pDef->xWhy ) pC->pDef->xWhy(p, pC, &why);
+  if( cqLookReady(p, pC) ) pC->pDef->xWhy(p, pC, &why);
   cqLookForget(pC);
 }
 
@@ -276,12 +297,20 @@ CQ_PRIV void claimqLookWhy(CqOp *p, CqLook *pLook, CqRows *pRows){
 #define CQ_WHY_UNTIL   3
 #define CQ_WHY_DETAIL  4
 
+/*
+** Count one more row of the queue under its reason.  The row of the reason is
+** begun with the first one, which is its example: pExample, or iKey if that is
+** 0.  The earliest iUntil counts.  Returns the cell for the detail if it was
+** the first one, else 0; 0 also if op has an error or gets one here.
+*/
 CQ_PRIV CqCell *claimqWhyAdd(
   CqOp *p, CqWhy *pWhy, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
 ){
   CqRows *pRows = pWhy->pRows;
   int bNew = pWhy->aiRow[eWhy]==0;
   CqCell *a;
+  assert( eWhy>=0 && eWhy<=CQ_WHY_UNKNOWN );
+  assert( pRows->nCol==CQ_WHY_DETAIL+1 );
   if( p->rc ) return 0;
   a = bNew ? claimqRowsAdd(p, pRows) : claimqRow(pRows, pWhy->aiRow[eWhy]-1);
   if( a==0 ) return 0;
@@ -293,6 +322,7 @@ CQ_PRIV CqCell *claimqWhyAdd(
     if( pExample ) claimqCellValue(p, pRows, &a[CQ_WHY_EXAMPLE], pExample);
     else claimqCellInt(&a[CQ_WHY_EXAMPLE], iKey);
   }
+  assert( p->rc || a[CQ_WHY_N].eType==SQLITE_INTEGER );
   a[CQ_WHY_N].u.i++;
   if( iUntil<CQ_I64_MAX && (a[CQ_WHY_UNTIL].eType==SQLITE_NULL
        || iUntil<a[CQ_WHY_UNTIL].u.i) ){
@@ -301,6 +331,9 @@ CQ_PRIV CqCell *claimqWhyAdd(
   return bNew && p->rc==SQLITE_OK ? &a[CQ_WHY_DETAIL] : 0;
 }
 
+/*
+** When a reason of claimqRowWhy() ends; CQ_I64_MAX if time does not end it.
+*/
 CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires){
   if( eWhy==CQ_WHY_HELD ) return iExpires>iAvailable ? iExpires : iAvailable;
   return eWhy==CQ_WHY_DELAYED ? iAvailable : CQ_I64_MAX;

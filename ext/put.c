@@ -1,5 +1,5 @@
 /*
-** put.c: the put engine: new work, the same for every discipline.
+** put.c: the put engine: how new work is written, the same for every discipline.
 **
 **     SELECT claimq_submit('mail', '{"to":"ann"}', 'priority', 5);    -- 1
 **
@@ -30,13 +30,16 @@ static void cqPutBegin(CqOp *p, CqPut *pPut){
   pPut->task.xApply = cqPutApply;
   pPut->task.zWhat = pPut->pD->pPut->zName;
   assert( pPut->pD->xPutCheck && pPut->pD->xPutWrite );
+  assert( pPut->pD->pPut->nOpt<=CQ_MAX_OPT && pPut->aOpt && pPut->pPayload );
   if( p->rc==SQLITE_OK ) pPut->pD->xPutCheck(p, pPut);
 }
 
 /*
-** Put new work as part of another task.
+** Put new work as part of another task, which writes already.  The key is the
+** put's answer.  The caller calls claimqPutDone(), also after an error.
 */
 CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
+  assert( p->rc || p->bWrote );
   cqPutBegin(p, pPut);
   pPut->task.eNeed = CQ_NEED_ONE;
   if( p->rc==SQLITE_OK && pPut->task.xLoad ){
@@ -63,7 +66,9 @@ CQ_PRIV void claimqPutRun(CqOp *p, CqCall *pCall){
   CqPut put;
   int i;
   memset(&put, 0, sizeof(put));
-  for(i=0; (put.pD = claimqDiscipline(i))->pPut!=pCall->pDef; i++){}
+  for(i=0; (put.pD = claimqDiscipline(i))->pPut!=pCall->pDef; i++){
+    assert( claimqDiscipline(i+1) );
+  }
   put.scope = pCall->aArg[0].t;
   put.pPayload = pCall->apVal[1];
   put.aOpt = pCall->aOpt;

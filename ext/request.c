@@ -1,9 +1,10 @@
 /*
 ** request.c: calls that can be repeated.
 **
-** An answer can be lost: a timeout on the way, a process killed between COMMIT
-** and its next line.  Who gives a call a `request`, a text of its own choice,
-** can make the call again and gets the same answer; nothing is done twice.
+** An answer can be lost: by a timeout on the way, or with a process that is
+** killed between COMMIT and its next line.  A caller that gives a call a
+** `request`, a text of its own choice, can make the call again and gets the
+** same answer; nothing is done twice.
 **
 **     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7
 **     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7 again
@@ -13,9 +14,9 @@
 ** the rows that these claims still hold.  A claim that took nothing is not
 ** remembered, nor is a call that raised.
 **
-** A request is identified by the function, its first argument (the scope; of a
-** verb the claim id) and the owner, if there is one.  To use it for something
-** else is a conflict.  Answers are remembered for a day at least: each call
+** A request belongs to one call: the function, its first argument (the scope;
+** of a verb the claim id) and the owner, if there is one.  To use it for
+** another call is a conflict.  Answers are remembered for a day at least: each call
 ** that remembers one forgets up to two that are older.
 **
 ** claimqRun() calls claimqRequestFind() before a task loads and
@@ -33,6 +34,7 @@ CQ_PRIV void claimqRequestBegin(CqOp *p, CqText t){
   if( t.n==0 ){
     claimqFail(p, CQ_BAD_ARGUMENT, "request must be a text of 1 to 255 bytes");
   }
+  assert( p->pReq==0 || p->pReq->zScope==0 );
   sqlite3_free(p->pReq);
   p->pReq = claimqMalloc(p, sizeof(CqRequest));
   if( p->pReq ) p->pReq->request = t;
@@ -109,6 +111,7 @@ CQ_PRIV int claimqRequestFind(CqOp *p, CqTask *pTask){
   CqRequest *pReq = p->pReq;
   CqStmt s;
   if( pReq==0 || p->rc ) return 0;
+  assert( pReq->zFunc && pReq->request.n>0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_FIND);
   claimqBindText(p, &s, CQ_REQUEST_FIND_request, pReq->request);
   if( claimqStep(p, &s) ){
@@ -139,6 +142,8 @@ CQ_PRIV void claimqRequestKeep(CqOp *p, const CqTask *pTask){
   const char *zText = pTask->zAnswer ? pTask->zAnswer : pTask->zWord;
   CqStmt s;
   if( pReq==0 || p->rc ) return;
+  assert( !pReq->bReplay && p->bWrote );
+  assert( pTask->zAnswer==0 || pTask->zWord==0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_KEEP);
   claimqBindText(p, &s, CQ_REQUEST_KEEP_request, pReq->request);
   claimqBindText(p, &s, CQ_REQUEST_KEEP_func, claimqStr(pReq->zFunc));

@@ -7,10 +7,10 @@
 ** What was done between the backup and the restore is gone from the database,
 ** but not from the world: workers, logs and protected resources remember job
 ** ids, message numbers and fencing tokens that the restored database would give
-** out a second time.  So every counter jumps, by more than anybody can have
-** used up since the backup: keys, fencing tokens, and the numbers of messages,
-** which have no other gaps.  Claims that were held when the backup was made are
-** held after it, under the ids and tokens that they have.
+** out a second time.  So every counter jumps, by more than can have been used
+** up since the backup: keys, fencing tokens, and the numbers of messages, which
+** have no other gaps.  Claims that were held when the backup was made are still
+** held after the restore, under the ids and tokens that they have.
 */
 #include "claimq_int.h"
 
@@ -26,6 +26,7 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
   };
   CqStmt batch;
   int i;
+  assert( pTask->eNeed==CQ_NEED_MANY );
   (void)pTask;
   for(i=0; i<CQ_ARRAYSIZE(aStmt); i++){
     CqStmt s = claimqStmt(p, aStmt[i]);
@@ -57,6 +58,9 @@ static void cqRestoredFunc(CqOp *p, CqCall *pCall){
   claimqTaskResult(p, &task, pCall->pCtx);
 }
 
+/*
+** The definition of claimq_restored().
+*/
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc){
   static const CqArgDef aOpt[] = { CQ_ARG_NOW, CQ_ARG_REQUEST };
   static const CqFuncDef aFunc[] = {

@@ -117,12 +117,19 @@ static char *cqRowsBytes(CqOp *pOp, CqRows *p, int n){
   return &pChunk->a[pChunk->nUsed - n];
 }
 
+/*
+** Set a cell to a copy of n bytes, which live as long as the rows, and have a
+** zero behind them.  If op has an error or gets one here, the cell stays as it
+** is.
+*/
 static void cqCellBytes(
   CqOp *pOp, CqRows *p, CqCell *pCell, int eType, const void *z, int n
 ){
-  char *zNew = cqRowsBytes(pOp, p, n);
+  char *zNew = cqRowsBytes(pOp, p, n+1);
+  assert( eType==SQLITE_TEXT || eType==SQLITE_BLOB );
   if( zNew==0 ) return;
   if( n>0 ) memcpy(zNew, z, (size_t)n);
+  zNew[n] = 0;
   pCell->eType = (u8)eType;
   pCell->u.z = zNew;
   pCell->n = n;
@@ -179,9 +186,12 @@ CQ_PRIV void claimqCellColumns(
 }
 
 /*
-** Copies: the value may outlive the cursor (an aggregate keeps it).
+** Copies: the value may outlive the cursor (an aggregate keeps it).  SQLite is
+** told that a text ends with a zero, if it has no other, by the length -1: else
+** sqlite3_column_text() would copy it once more.
 */
 CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
+  int n;
   switch( pCell->eType ){
     case SQLITE_INTEGER:
       sqlite3_result_int64(pCtx, pCell->u.i);
@@ -190,8 +200,8 @@ CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
       sqlite3_result_double(pCtx, pCell->u.r);
       break;
     case SQLITE_TEXT:
-      sqlite3_result_text64(pCtx, pCell->u.z, (sqlite3_uint64)pCell->n,
-                            SQLITE_TRANSIENT, SQLITE_UTF8);
+      n = strlen(pCell->u.z)==(size_t)pCell->n ? -1 : pCell->n;
+      sqlite3_result_text(pCtx, pCell->u.z, n, SQLITE_TRANSIENT);
       break;
     case SQLITE_BLOB:
       sqlite3_result_blob64(pCtx, pCell->u.z, (sqlite3_uint64)pCell->n,

@@ -1,18 +1,39 @@
 /*
-** schema.c: claimq_init(), the settings, and what is wrong when SQL fails.
+** schema.c: claimq_init(), the settings, and finding out what is wrong when a
+** statement fails.
 **
 **     SELECT claimq_init();                  -- 1, the schema version
 **     SELECT claimq_init('serial', 1);       -- the same, and a setting
 **
-** The objects of sql/schema.sql are created one by one, those that are
-** missing, in one transaction.  A database is ours if it has the table
-** claimq_meta with a schema version; other tables of our names without it are
-** somebody else's, and nothing is touched.
+** Those objects of sql/schema.sql that are missing are created one by one, in
+** one transaction.  A database is claimq's if it has the table claimq_meta with
+** a schema version.  Without it tables of claimq's names are somebody else's,
+** and nothing is touched.
 */
 #include "claimq_int.h"
 
 #define CQ_META_NONE   -1         /* There is no claimq_meta */
 #define CQ_META_ALIEN  -2         /* There is one, but not ours */
+
+static const char *const *cqClockWords(void){
+  static const char *const az[] = { "system", "explicit", 0 };
+  return az;
+}
+
+/* The options of claimq_init(), in the order of the bits CQ_SET_*. */
+static const CqArgDef cqInitOpt[] = {
+  { CQ_ARG(INT, "any_session"), .iMax = 1,
+    .zDoc = "1: keep what makes claimq(NULL, ...) flat" },
+  { CQ_ARG(INT, "serial"), .iMax = 1,
+    .zDoc = "1: a session is done by one worker at a time" },
+  { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
+    .zDoc = "explicit: every call must give now_ms" },
+  { CQ_ARG(INT, "vacuum"), .iMax = 1,
+    .zDoc = "1: keep what finds jobs that ended long ago" },
+};
+CQ_CHECK(InitBits,
+    CQ_SET_ANY_SESSION==1<<0 && CQ_SET_SERIAL==1<<1 && CQ_SET_CLOCK==1<<2
+ && CQ_SET_VACUUM==1<<3 && CQ_ARRAYSIZE(cqInitOpt)==4);
 
 /*
 ** Step a statement that the cache does not know: 1 if there is a row.  0 if
@@ -154,6 +175,7 @@ CQ_PRIV int claimqSettings(CqOp *p){
 */
 static void cqSettingsWrite(CqOp *p, int mSettings){
   CqStmt s = claimqStmt(p, CQ_SQL_META_SET);
+  assert( mSettings>=0 && mSettings<=0xff );    /* CqConn.mSettings */
   claimqBindInt(p, &s, CQ_META_SET_settings, mSettings);
   claimqExec(p, &s);
   claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_BUMP].zSql);
@@ -168,6 +190,7 @@ static void cqSettingsWrite(CqOp *p, int mSettings){
 CQ_PRIV void claimqSettingsSet(CqOp *p, CqTask *pTask, int mSetting){
   CqStmt guard;
   int mSettings;
+  assert( pTask->eNeed==CQ_NEED_MANY && mSetting>=1<<CQ_ARRAYSIZE(cqInitOpt) );
   memset(&guard, 0, sizeof(guard));
   claimqTxnGuard(p, &guard);
   mSettings = claimqSettings(p);
@@ -243,6 +266,7 @@ static void cqSchemaProve(CqOp *p){
 CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
   char *zMsg = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
   const char *zMissing;
+  assert( p->rc==SQLITE_OK );
   p->pConn->bChecked = 0;
   cqSchemaVerdict(p, cqSchemaVersion(p));
   zMissing = cqSchemaFind(p, 0);
@@ -262,23 +286,6 @@ CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
 /**************************************************************************
 ** claimq_init([option, value]...) -> schema version
 */
-static const char *const *cqClockWords(void){
-  static const char *const az[] = { "system", "explicit", 0 };
-  return az;
-}
-
-/* Its options, in the order of the bits CQ_SET_*. */
-static const CqArgDef cqInitOpt[] = {
-  { CQ_ARG(INT, "any_session"), .iMax = 1,
-    .zDoc = "1: keep what makes claimq(NULL, ...) flat" },
-  { CQ_ARG(INT, "serial"), .iMax = 1,
-    .zDoc = "1: a session is done by one worker at a time" },
-  { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
-    .zDoc = "explicit: every call must give now_ms" },
-  { CQ_ARG(INT, "vacuum"), .iMax = 1,
-    .zDoc = "1: keep what finds jobs that ended long ago" },
-};
-
 typedef struct CqInit CqInit;
 struct CqInit {
   CqTask task;                    /* First */
@@ -318,8 +325,14 @@ static const char *cqSchemaAmiss(CqOp *p, int mSettings){
   return 0;
 }
 
+/*
+** The next object after number *pi (0: the first) that belongs into the
+** database and is missing.  0 if there is none, or op has an error or gets one
+** here.
+*/
 CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp *p, int *pi){
   int mSettings = claimqSettings(p);
+  assert( *pi>=0 && *pi<=CQ_NSCHEMA );
   while( *pi<CQ_NSCHEMA && p->rc==SQLITE_OK ){
     const CqSchemaObj *pObj = &claimqSchema[(*pi)++];
     if( cqSchemaBelongs(pObj, mSettings) && !cqSchemaHas(p, pObj->zName) ){
@@ -396,11 +409,12 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
 }
 
 /*
-** An object of a setting that is switched off.
+** Drop an object of a setting that is switched off.
 */
 static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
   char *zSql = sqlite3_mprintf(claimqSql[CQ_SQL_SCHEMA_DROP].zSql,
                                pObj->zType, pObj->zName);
+  assert( pObj->zOption[0] );
   if( zSql==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
   claimqExecSql(p, zSql);
   sqlite3_free(zSql);
@@ -443,13 +457,19 @@ static void cqInitMigrate(CqOp *p, const CqInit *pI){
   const CqMigrate *pM;
   if( pI->iOld==0 ) return;
   for(pM=claimqMigrate; pM->iVersion && p->rc==SQLITE_OK; pM++){
+    assert( pM[1].iVersion==0 || pM[1].iVersion>pM->iVersion );
     if( pM->iVersion>pI->iOld ) claimqExecSql(p, pM->zSql);
   }
 }
 
+/*
+** Bring the database to the format and to the settings that it is to have.  At
+** the end all statements must fit the tables.
+*/
 static void cqInitApply(CqOp *p, CqTask *pTask){
   CqInit *pI = (CqInit*)pTask;
   CqStmt guard;
+  assert( pTask->bInit && !sqlite3_get_autocommit(p->db) );
   memset(&guard, 0, sizeof(guard));
   cqInitMigrate(p, pI);
   cqInitObjects(p, pI, &guard);
@@ -464,7 +484,8 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** bChecked keeps the cache from asking for the version meanwhile.
+** claimq_init([option, value]...) -> schema version.  bChecked keeps the cache
+** from asking for the version meanwhile.
 */
 static void cqInitFunc(CqOp *p, CqCall *pCall){
   CqInit init;
@@ -473,15 +494,17 @@ static void cqInitFunc(CqOp *p, CqCall *pCall){
   init.task.xApply = cqInitApply;
   init.task.zWhat = "claimq_init()";
   init.task.bInit = 1;
+  init.task.iAnswer = CLAIMQ_SCHEMA_VERSION;
   init.aOpt = pCall->aOpt;
   p->pConn->bChecked = 1;
   claimqRun(p, &init.task);
   p->pConn->bChecked = 0;
-  if( p->rc==SQLITE_OK ){
-    sqlite3_result_int(pCall->pCtx, CLAIMQ_SCHEMA_VERSION);
-  }
+  claimqTaskResult(p, &init.task, pCall->pCtx);
 }
 
+/*
+** The definition of claimq_init().
+*/
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_init", .eKind = CQ_F_INIT, .aOpt = cqInitOpt,

@@ -1,12 +1,13 @@
 /*
-** see.c: what there is, why it is not claimed, and what is wrong with it.
+** see.c: what is stored, why it is not claimed, and what is wrong with it.
 **
 **     SELECT scope, ready, held, oldest_ready_at_ms FROM claimq_stats
 **      WHERE discipline='lane';
 **     -- mail|120|4|1700000000000
 **
-** Three tables that only look.  They know no discipline: each gives statements
-** of one shape, or a function, in its descriptor.
+** Three tables that only look: claimq_stats, claimq_why and claimq_check.  They
+** know no discipline: each discipline gives statements of one shape, or a
+** function, in its descriptor.
 */
 #include "claimq_int.h"
 
@@ -44,6 +45,7 @@ static void cqStatsNext(CqOp *p, CqClaim *pC){
   CqText scope = cqStatsText(p, &pC->aArg[CQ_ST_SCOPE]);
   const CqDiscipline *pD;
   int i;
+  assert( pC->pRows->nCol==CQ_STATS_NCOL );
   for(i=0; (pD = claimqDiscipline(i))!=0 && p->rc==SQLITE_OK; i++){
     CqStmt s;
     if( pD->aStats==0 ) continue;
@@ -80,10 +82,12 @@ static const CqArgDef cqWhyArg[] = {
 };
 
 /*
-** The claim is made as claimq_wait() makes it, and asks its own discipline.
+** The rows of claimq_why: the claim is made as claimq_wait() makes it, and asks
+** its own discipline.
 */
 static void cqWhyNext(CqOp *p, CqClaim *pC){
   CqLook look;
+  assert( cqWhyArg[CQ_ARRAYSIZE(cqWhyArg)-1].eRole==CQ_ROLE_NOW );
   claimqLookBegin(p, &look, pC->aArg[CQ_WY_DISCIPLINE].t, "");
   claimqLookNamed(p, &look, &cqWhyArg[CQ_WY_OPTIONS], &pC->aArg[CQ_WY_OPTIONS],
       CQ_ARRAYSIZE(cqWhyArg)-1-CQ_WY_OPTIONS, pC->aArg[CQ_WY_SCOPE].pVal);
@@ -112,6 +116,9 @@ static void cqSoundFunc(CqOp *p, CqCall *pCall){
   if( p->rc==SQLITE_OK ) sqlite3_result_int(pCall->pCtx, bSound);
 }
 
+/*
+** The function that the statements of claimq_check use.
+*/
 CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_sound", .zDoc = "is each NULL or a text in valid UTF-8?",
@@ -142,8 +149,12 @@ static int cqCheckSchema(CqOp *p, CqRows *pRows){
   return bTable;
 }
 
+/*
+** Add the bad rows that a statement finds.
+*/
 static void cqCheckRun(CqOp *p, CqRows *pRows, int eStmt){
   CqStmt s = claimqStmt(p, eStmt);
+  assert( pRows->nCol==CQ_CHECK_NCOL );
   while( claimqStep(p, &s) ){
     CqCell *a = claimqRowsAdd(p, pRows);
     claimqCellColumns(p, pRows, a, &s, CQ_CHECK_NCOL);

@@ -45,13 +45,14 @@ static const u32 cqShaK[64] = {
   0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2
 };
 
-/* FIPS 180-4, 4.1.2: the functions on words. */
+/* FIPS 180-4, 4.1.2: the functions on words.  The sums of x turned by 2, 13 and
+** 22, and by 6, 11 and 25, are nested, which needs fewer registers. */
 static u32 cqShaRotr(u32 x, int n){ return (x>>n) | (x<<(32-n)); }
 static u32 cqShaSum0(u32 x){
-  return cqShaRotr(x, 2) ^ cqShaRotr(x, 13) ^ cqShaRotr(x, 22);
+  return cqShaRotr(x ^ cqShaRotr(x ^ cqShaRotr(x, 9), 11), 2);
 }
 static u32 cqShaSum1(u32 x){
-  return cqShaRotr(x, 6) ^ cqShaRotr(x, 11) ^ cqShaRotr(x, 25);
+  return cqShaRotr(x ^ cqShaRotr(x ^ cqShaRotr(x, 14), 5), 6);
 }
 static u32 cqShaMix0(u32 x){
   return cqShaRotr(x, 7) ^ cqShaRotr(x, 18) ^ (x>>3);
@@ -78,11 +79,14 @@ static void cqShaStore(u8 *a, u32 v){
   (w[j] += cqShaMix1(w[((j)+14)&15]) + w[((j)+9)&15] + cqShaMix0(w[((j)+1)&15]))
 
 /* One round with the word that W(j) gives.  Instead of moving the eight
-** words of the state along, the next round names them one place further. */
+** words of the state along, the next round names them one place further.  The
+** majority of a, b and c is b, unless a and c agree against it: it needs a ^ b,
+** which was b ^ c of the round to come, and is kept in t for it. */
 #define CQ_SHA_ROUND(W,a,b,c,d,e,f,g,h,j) \
   h += cqShaSum1(e) + (g ^ (e & (f ^ g))) + aK[j] + W(j); \
   d += h; \
-  h += cqShaSum0(a) + ((a & b) | (c & (a | b)))
+  h += cqShaSum0(a) + (b ^ (t & (a ^ b))); \
+  t = a ^ b
 
 /* Eight rounds bring the names back to where they were. */
 #define CQ_SHA_ROUND8(W,j) \
@@ -99,6 +103,7 @@ static void cqShaStore(u8 *a, u32 v){
 static void cqShaBlock(u32 aH[8], const u8 *aBlock){
   u32 a = aH[0], b = aH[1], c = aH[2], d = aH[3];
   u32 e = aH[4], f = aH[5], g = aH[6], h = aH[7];
+  u32 t = b ^ c;
   const u32 *aK = cqShaK;
   u32 w[16];
   int i;

@@ -132,7 +132,7 @@ static void cqTxnReady(CqOp *p, const CqTask *pTask){
     s = claimqStmt(p, aStmt[i]);
     claimqStmtDone(p, &s);
     if( apStmt[aStmt[i]] ){
-      sqlite3_finalize(pOld);
+      claimqStmtFree(p->pConn, pOld);
     }else{
       apStmt[aStmt[i]] = pOld;    /* SQLite may prepare it when it is run */
     }
@@ -548,17 +548,12 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 */
 static int cqTxnWriting(CqOp *p){
   CqConn *pConn = p->pConn;
-  sqlite3_stmt *pStmt = 0;
-  int i;
   if( p->rc ) return 0;
   if( pConn->nManyStmt>0 ){
     pConn->nManyStmt--;
   }else{
-    for(i=0; i<CQ_FEW_STMT; i++){
-      pStmt = sqlite3_next_stmt(p->db, pStmt);
-      if( pStmt==0 ) return 0;
-      if( sqlite3_stmt_busy(pStmt) && !sqlite3_stmt_readonly(pStmt) ) return 1;
-    }
+    int bWriting = claimqStmtWriting(pConn, CQ_FEW_STMT);
+    if( bWriting>=0 ) return bWriting;
     pConn->nManyStmt = CQ_MANY_WAIT;
   }
   cqTxnStmt(p, CQ_SQL_TXN_SAVEPOINT);

@@ -8,10 +8,10 @@
 **
 ** What it removes: messages of the outbox that are processed, grants that have
 ** expired, sets of capabilities that no job needs any more, dead letters that
-** are resolved or discarded, and with older_than_ms
-** jobs that ended so long ago, with their attempts, and events as old.  What
-** it never removes: messages that wait, letters that are pending or claimed,
-** jobs that are not terminal and their attempts, partitions, fencing tokens.
+** are resolved or discarded; and with older_than_ms jobs that ended so long
+** ago, with their attempts, and events as old.  What it never removes: messages
+** that wait, letters that are pending or claimed, jobs that are not terminal
+** and their attempts, partitions, fencing tokens.
 ** Each discipline says which rows of its own may go: rows that go by their key
 ** by a table of statements (CqVacuumDef), others by functions.
 **
@@ -50,12 +50,15 @@ static int cqVacuumWants(
 }
 
 /*
-** Collect the keys of at most nMax rows that go.
+** Collect the keys of at most nMax rows that go, up to the first one that
+** stays.  (The statement gives the oldest first; events by their numbers, so
+** that one with a later time keeps those behind it.)
 */
 static void cqVacuumSelect(
   CqOp *p, const CqVacuumDef *pDef, i64 iUntil, i64 nMax, CqIds *pIds
 ){
   CqStmt s = claimqStmt(p, pDef->eSelect);
+  assert( nMax>0 && pIds->n==0 );
   claimqBindInt(p, &s, CQ_VACUUM_ROWS_limit, nMax);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   while( claimqStep(p, &s)
@@ -77,6 +80,7 @@ static i64 cqVacuumDelete(CqOp *p, CqVacuum *pV, int eStmt, const CqIds *pIds){
   n = claimqExec(p, &s);
   pV->nLeft -= n;
   pV->task.iAnswer += n;
+  assert( pV->nLeft>=0 );
   return n;
 }
 
@@ -104,7 +108,8 @@ static void cqVacuumRows(CqOp *p, CqVacuum *pV, const CqVacuumDef *pDef){
 }
 
 /*
-** Is there anything to remove?
+** Is there anything to remove?  Of each kind one row is looked for, until there
+** is one.
 */
 static void cqVacuumLoad(CqOp *p, CqTask *pTask){
   CqVacuum *pV = (CqVacuum*)pTask;
@@ -156,6 +161,9 @@ static void cqVacuumFunc(CqOp *p, CqCall *pCall){
   claimqTaskResult(p, &v.task, pCall->pCtx);
 }
 
+/*
+** The definition of claimq_vacuum().
+*/
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_vacuum", .eKind = CQ_F_WRITE, .aOpt = cqVacuumOpt,

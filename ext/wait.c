@@ -12,8 +12,8 @@
 ** How it works
 **
 ** SELECT claimq_wait(...) without FROM reads nothing itself, so the statements
-** that are run in here end their own transactions: the function can look,
-** sleep, and look again, and sees each time what is there by then.  While it
+** that the function runs end their own transactions: it can look, sleep, and
+** look again, and sees each time what is there by then.  While it
 ** sleeps it holds no lock and no snapshot.  Where that is not so, in BEGIN, in
 ** a statement that reads tables, or while another statement of the connection
 ** is not finished, it would never see anything new: in_transaction.
@@ -26,13 +26,13 @@
 **
 ** A database that is locked (another process commits with a rollback journal,
 ** or has an exclusive lock) is one in which nothing is seen yet: that is no
-** error.  It must not be waited for by the user's busy timeout, either, which
-** no interrupt ends; so the timeout is put aside for as long as this function
+** error.  Nor must the lock be waited for by the user's busy timeout, which no
+** interrupt ends; so the timeout is put aside for as long as this function
 ** runs.  (A busy handler that the user wrote cannot be.)  With timeout 0 this
 ** is one look like any other: it waits for the lock, and may fail for it.
 **
-** sqlite3_interrupt() does not wake anybody.  It is noticed by the pulse, a
-** statement that does nothing, eleven times in a second.
+** sqlite3_interrupt() does not end a sleep.  It is noticed by the pulse, a
+** statement that does nothing and is run eleven times in a second.
 */
 #include "claimq_int.h"
 
@@ -49,6 +49,14 @@ struct CqWait {
   i64 iVersion;                   /* PRAGMA data_version */
   CqPace pace;
 };
+
+#ifndef NDEBUG
+/* 1 if the connection holds nothing, neither lock nor snapshot. */
+static int cqWaitFree(CqOp *p){
+  return sqlite3_get_autocommit(p->db)
+      && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE;
+}
+#endif
 
 /**************************************************************************
 ** Looking
@@ -97,6 +105,7 @@ static int cqWaitAsk(CqOp *p, CqWait *pWait){
   p->iNow = claimqSystemClock(p->pConn);
   p->bNow = 1;
   msNextAt = pWait->xLook(p, pWait);
+  assert( p->rc || msNextAt>=p->iNow );
   if( cqWaitLocked(p, pWait) ){
     pWait->bVersion = 0;
     pWait->eSeen = CQ_SEEN_BUSY;
@@ -182,6 +191,7 @@ static void cqWaitPulse(CqOp *p, const CqWait *pWait){
 */
 static int cqWaitBegin(CqOp *p, CqWait *pWait){
   int bTold = cqWaitAim(p);
+  assert( pWait->msTimeout>0 );
   if( p->rc ) return 0;
   if( claimqWatchSleep(p->pConn->pWatch, 0, 1) & CQ_WOKE_TOLD ) bTold = 1;
   claimqPaceInit(&pWait->pace, pWait->msTimeout, claimqSystemClock(p->pConn),
@@ -203,6 +213,7 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
     i64 us;
     claimqPaceSeen(pPace, pWait->eSeen, pWait->msNextAt);
     us = claimqPaceNap(pPace, claimqWatchListens(pWatch), &bDeaf);
+    assert( us>0 && cqWaitFree(p) );
     mWoke = claimqWatchSleep(pWatch, us, bDeaf);
     mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->pConn));
     if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p, pWait);
@@ -239,6 +250,7 @@ static int cqWaitBusyTimeout(CqOp *p){
 */
 static int cqWaitRun(CqOp *p, CqWait *pWait){
   int bFound = 0, msBusy = 0;
+  assert( p->rc || pWait->xLook );
   cqWaitAlone(p);
   if( pWait->msTimeout>0 ) msBusy = cqWaitBusyTimeout(p);
   if( msBusy>0 ) sqlite3_busy_timeout(p->db, 0);
@@ -248,6 +260,7 @@ static int cqWaitRun(CqOp *p, CqWait *pWait){
     bFound = cqWaitSleep(p, pWait);
   }
   if( msBusy>0 ) sqlite3_busy_timeout(p->db, msBusy);
+  assert( p->rc || cqWaitFree(p) );
   return p->rc==SQLITE_OK && bFound;
 }
 
@@ -260,6 +273,7 @@ static int cqWaitRun(CqOp *p, CqWait *pWait){
 */
 static i64 cqWaitAny(CqOp *p, CqWait *pWait){
   CqConn *pConn = p->pConn;
+  assert( pWait->bVersion );
   if( pConn->bVersion && pConn->iVersion==pWait->iVersion ) return CQ_I64_MAX;
   return p->iNow;
 }
@@ -313,8 +327,7 @@ static void cqWaitEventArg(CqOp *p, CqWait *pWait, const CqCall *pCall){
 
 /*
 ** claimq_wait(timeout_ms [, discipline, scope, ...]) -> 1 if there is
-** something, 0 if the time is up.  Raises in_transaction and bad_argument;
-** what the wait holds is freed by cqWaitRun().
+** something, 0 if the time is up.  Raises in_transaction and bad_argument.
 */
 static void cqWaitFunc(CqOp *p, CqCall *pCall){
   CqText discipline = pCall->aArg[1].t;
@@ -365,6 +378,9 @@ static void cqNextAtFunc(CqOp *p, CqCall *pCall){
   }
 }
 
+/*
+** The definitions of both.
+*/
 CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_wait", .zDoc = "sleep until there is something to claim",

@@ -12,18 +12,17 @@
 ** What is watched
 **
 ** In WAL mode a commit is written to the -wal file, and what is written to the
-** database file is a checkpoint, which is none of our business; worse, to look
-** while somebody checkpoints may keep him from finishing.  So the -wal is
+** database file is a checkpoint, which says nothing new; worse, to look while
+** another connection checkpoints may keep it from finishing.  So the -wal is
 ** watched if it is there, else the database file, where a commit with a
 ** rollback journal is written under an exclusive lock.  Nobody can delete the
-** -wal while this connection has it open, and who puts a database into WAL
-** mode writes to the database file; so it is enough to aim again after a
-** commit was seen, and now and then.  A directory is never watched: that would
+** -wal while this connection has it open, and putting a database into WAL mode
+** writes to the database file; so it is enough to aim again after a commit was
+** seen, and now and then.  A directory is never watched: that would
 ** wake us for every file in it.
 **
 ** No descriptor of the database file is ever opened or closed here.  Closing
-** any drops all locks that the process has on the file: that is how POSIX locks
-** are made.
+** one drops all locks that the process has on the file: POSIX locks are so.
 **
 **     Linux            inotify, which takes a path and needs no descriptor
 **     macOS, the BSDs  kqueue, which needs one: for the -wal only, on which
@@ -85,6 +84,10 @@ struct CqWatch {
   u8 bFar;                        /* On another machine: never told of */
 };
 
+/*
+** The number of this process, which a child does not share; 0 where there is no
+** fork().
+*/
 static i64 cqWatchProcess(void){
 #ifdef CQ_WATCH_UNIX
   return (i64)getpid();
@@ -99,6 +102,7 @@ static i64 cqWatchProcess(void){
 static int cqWatchNap(i64 us){
 #ifdef CQ_WATCH_UNIX
   struct timeval t;
+  assert( us>=0 );
   t.tv_sec = (long)(us/1000000);
   t.tv_usec = (int)(us%1000000);
   return select(0, 0, 0, 0, &t)==0;
@@ -109,7 +113,8 @@ static int cqWatchNap(i64 us){
 }
 
 /*
-** The descriptors, if there are any, are not ours: forget them.
+** The descriptors, if there are any, belong to another process or are closed:
+** forget them.
 */
 static void cqWatchForget(CqWatch *p){
   p->iProcess = cqWatchProcess();
@@ -141,9 +146,9 @@ static int cqWatchIsFar(const char *zDb){
     0x0000564c                    /* NCP */
   };
   struct statfs st;
-  size_t i;
+  int i;
   if( statfs(zDb, &st)!=0 ) return 0;
-  for(i=0; i<sizeof(aFar)/sizeof(aFar[0]); i++){
+  for(i=0; i<CQ_ARRAYSIZE(aFar); i++){
     if( (u32)st.f_type==aFar[i] ) return 1;
   }
   return 0;
@@ -178,6 +183,7 @@ static int cqWatchAim(CqWatch *p, const char *zDb, const char *zWal){
   if( p->iDb!=iDb ) cqWatchRemove(p, p->iDb);
   p->iWal = iWal;
   p->iDb = iDb;
+  assert( p->iWal<0 || p->iDb<0 );
   return bNew;
 }
 
@@ -209,6 +215,7 @@ static int cqWatchDrain(CqWatch *p){
       memcpy(&e, &aBuf[i], sizeof(e));
       if( cqWatchEvent(p, &e) ) bTold = 1;
     }
+    assert( i==n );               /* The kernel gives whole events */
   }
   return bTold;
 }
@@ -239,6 +246,9 @@ static void cqWatchClose(CqWatch *p){
 */
 #elif defined(CQ_WATCH_KQUEUE)
 
+/*
+** Is the file on another machine?  If nothing can be found out, no.
+*/
 static int cqWatchIsFar(const char *zDb){
 #if defined(__NetBSD__)
   struct statvfs st;
@@ -361,6 +371,7 @@ CQ_PRIV int claimqWatchAim(CqWatch *p, const char *zDb, const char *zWal){
   if( p->bFar || zDb==0 ) return 0;
   if( p->fd<0 ) cqWatchOpen(p);
   if( p->fd<0 ) return 0;
+  assert( zWal!=0 );
   return cqWatchAim(p, zDb, zWal);
 }
 
@@ -368,6 +379,7 @@ CQ_PRIV int claimqWatchAim(CqWatch *p, const char *zDb, const char *zWal){
 ** Will claimqWatchSleep() be told of writes?
 */
 CQ_PRIV int claimqWatchListens(const CqWatch *p){
+  assert( p->fd>=0 || (p->iDb<0 && p->iWal<0) );
   return p->fd>=0 && (p->iDb>=0 || p->iWal>=0);
 }
 
@@ -377,6 +389,7 @@ CQ_PRIV int claimqWatchListens(const CqWatch *p){
 */
 CQ_PRIV int claimqWatchSleep(CqWatch *p, i64 us, int bDeaf){
   int mWoke;
+  assert( us>=0 && p->iProcess==cqWatchProcess() );
   if( !bDeaf && claimqWatchListens(p) ) return cqWatchListen(p, us);
   mWoke = cqWatchNap(us) ? CQ_WOKE_FULL : 0;
   if( cqWatchDrain(p) ) mWoke |= CQ_WOKE_TOLD;
@@ -384,7 +397,7 @@ CQ_PRIV int claimqWatchSleep(CqWatch *p, i64 us, int bDeaf){
 }
 
 /*
-** Close all.  p may be 0.
+** Close what this process has opened, and free p, which may be 0.
 */
 CQ_PRIV void claimqWatchFree(CqWatch *p){
   if( p==0 ) return;

@@ -72,7 +72,8 @@ SELECT (SELECT count(*) FROM (
   (SELECT min(t) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
-    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND reclaim='auto'
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+      AND (state<>'active' OR reclaim='auto')
     LIMIT :limit) WHERE t>:now) AS at_ms,
   (SELECT min(due) FROM {{LANE_INDEX}}
    WHERE {{LANE_SET}} AND due>:now) AS due
@@ -244,8 +245,10 @@ FROM {{S}}.claimq_job WHERE job_id=:head
 job_id=:head AND claim_id=:claim AND lease_token=:token
 
 -- fragment: LANE_OVER
--- The claim is over.
-settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
+-- The claim is over.  (Its id and its token are those that LANE_HELD compared.
+-- To copy them from their columns would make a claim and its complete 1 %
+-- longer: SQLite allocates memory for each text that it reads.)
+settled_claim_id=:claim, settled_token=:token, {{CLAIM_NONE}},
 previous_claim_id=NULL
 
 -- fragment: LANE_KEEP
@@ -262,14 +265,16 @@ settled_started_ms=claimed_at_ms, settled_expires_ms=expires_at_ms
 progress=ifnull(:progress, progress)
 
 -- name: LANE_RENEW
-UPDATE {{S}}.claimq_job SET expires_at_ms=:until, due=iif(due>=0, :until, due),
+-- In a lane with limits it goes back to where it waits.
+UPDATE {{S}}.claimq_job SET expires_at_ms=:until,
+  due=iif(due>=0 OR due<0 AND slot IS NOT NULL, :until, due),
   slot=slot, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
--- A job that stands among the ready ones stays there.
+-- A job that stands among the ready ones stays there, in a lane without limits.
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until
-WHERE {{LANE_HELD}} AND due<0 AND {{NOW}} IS NOT NULL
+WHERE {{LANE_HELD}} AND due<0 AND slot IS NULL AND {{NOW}} IS NOT NULL
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
@@ -358,8 +363,11 @@ UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
 -- fragment: LANE_CANCELLED
-{{LANE_PAST}}, settled_by='cancel', state='cancelled', due=NULL,
-waits_for=NULL, awaited=NULL, slot=NULL, terminal_at_ms=:now
+-- Whoever held it does not any more.
+settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
+previous_claim_id=NULL, settled_at_ms=:now, settled_owner_id=NULL,
+settled_by='cancel', state='cancelled', due=NULL, waits_for=NULL, awaited=NULL,
+slot=NULL, terminal_at_ms=:now
 
 -- name: LANE_CANCEL
 UPDATE {{S}}.claimq_job SET {{LANE_CANCELLED}}
@@ -443,22 +451,29 @@ AND job_id IN (
     SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
   LIMIT :limit)
 
+-- fragment: LANE_WAITING_SETS
+-- The sets of jobs that wait for a grant or for other jobs, and so are not in
+-- claimq_job_by_due.  By the index claimq_job_by_set, if the database has it;
+-- else all jobs are read, once, and only if a set is asked for that has no job
+-- in claimq_job_by_due.
+SELECT j.cap_id FROM {{S}}.claimq_job AS j
+WHERE j.due IS NULL AND j.terminal_at_ms IS NULL AND j.cap_id<>0
+
 -- name: LANE_OLD_SETS like VACUUM_ROWS
 -- Sets that no job has which is, or can become, claimable.  This looks at all
--- sets, as claims do, and seeks twice for each; not at jobs.
+-- sets, as claims do, and seeks twice for each.  (SQLite computes of a CASE
+-- only what it needs; of ANDs it would begin with the last.)
 SELECT cap_id AS id, 0 AS at_ms FROM {{S}}.claimq_capset AS s
-WHERE NOT EXISTS (
+WHERE CASE
+  WHEN EXISTS (
     SELECT 1 FROM {{LANE_INDEX}}
     WHERE lane_id=s.lane_id AND partition_key=s.partition_key
-      AND cap_id=s.cap_id AND due IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
-    WHERE cap_id=s.cap_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id<>0)
-  AND NOT EXISTS (
+      AND cap_id=s.cap_id AND due IS NOT NULL) THEN 0
+  WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_head AS h
     WHERE h.lane_id=s.lane_id AND h.partition_key=s.partition_key
-      AND h.cap_id=s.cap_id)
+      AND h.cap_id=s.cap_id) THEN 0
+  ELSE s.cap_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY cap_id LIMIT :limit
 
 -- name: LANE_OLD_SETS_DELETE like VACUUM_DELETE

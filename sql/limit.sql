@@ -19,6 +19,7 @@ CREATE TABLE {{S}}.claimq_limit(
   group_per_ms     INTEGER,
   fair             INTEGER NOT NULL DEFAULT 0,
   begun            INTEGER NOT NULL DEFAULT 0,  -- claims so far
+  last_ms          INTEGER NOT NULL DEFAULT 0,  -- none of them began later
   turn             INTEGER NOT NULL DEFAULT 0,  -- the last turn taken
   keyless_turn     INTEGER NOT NULL DEFAULT 0,  -- by jobs without a group_key
   -- 1: the lane keeps groups
@@ -63,8 +64,9 @@ END;
 
 -- The limits of a lane have changed.  What no limit asks for any more is
 -- forgotten; what is held moves to where it waits; all jobs of the lane that
--- have a group or are held get their place.  (Jobs that wait for a grant stand
--- in no index: all jobs are read.)
+-- have a group or are held get their place, in the order of their keys, which
+-- numbers new groups in the same way everywhere.  (Jobs that wait for a grant
+-- stand in no index: all jobs are read.)
 CREATE VIEW {{S}}.claimq_limit_place(lane_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_limit_place_insert INSTEAD OF INSERT
@@ -101,9 +103,11 @@ BEGIN
   INSERT INTO claimq_job_set
   SELECT job_id FROM claimq_job NOT INDEXED
   WHERE lane_id=new.lane_id AND terminal_at_ms IS NULL
-    AND (group_key IS NOT NULL OR claim_id IS NOT NULL);
+    AND (group_key IS NOT NULL OR claim_id IS NOT NULL)
+  ORDER BY job_id;
   INSERT INTO claimq_group_look
-  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id;
+  SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id
+  ORDER BY group_key;
 END;
 
 -- The slots.  In a lane with limits a job that a claim holds has in `slot` the
@@ -122,7 +126,8 @@ CREATE TABLE {{S}}.claimq_slot(
 ) STRICT;
 
 CREATE INDEX {{S}}.claimq_slot_by_lane ON claimq_slot(lane_id, expires_at_ms);
-CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms);
+CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms)
+  WHERE group_id>0;
 CREATE INDEX {{S}}.claimq_slot_by_key ON claimq_slot(lane_id, source_key)
   WHERE source_key IS NOT NULL;
 
@@ -155,6 +160,25 @@ CREATE TABLE {{S}}.claimq_start(
   PRIMARY KEY(lane_id, group_id, seq)
 ) STRICT, WITHOUT ROWID;
 
+-- The clock has gone back, to new.last_ms: what began later than that began
+-- then.  Without this a start that was written when the clock was far ahead
+-- would be in the window until then.
+CREATE TRIGGER {{S}}.claimq_limit_back AFTER UPDATE OF last_ms ON claimq_limit
+WHEN new.last_ms<old.last_ms
+BEGIN
+  UPDATE claimq_start SET at_ms=new.last_ms
+  WHERE lane_id=new.lane_id AND group_id IN (
+      SELECT 0 UNION ALL
+      SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
+      WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms)
+    AND at_ms>new.last_ms;
+  INSERT INTO claimq_group_look
+  SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
+  WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms;
+  UPDATE claimq_group SET at_ms=new.last_ms
+  WHERE lane_id=new.lane_id AND at_ms>new.last_ms;
+END;
+
 -- The groups of lanes that keep them: one row for each group_key.
 CREATE TABLE {{S}}.claimq_group(
   group_id    INTEGER PRIMARY KEY,
@@ -166,6 +190,8 @@ CREATE TABLE {{S}}.claimq_group(
   at_ms       INTEGER NOT NULL DEFAULT 0,  -- when its last claim began
   UNIQUE(lane_id, group_key)
 ) STRICT;
+
+CREATE INDEX {{S}}.claimq_group_by_time ON claimq_group(lane_id, at_ms);
 
 -- The jobs of a group that are in one partition and require one set (cap_id, 0
 -- if they require nothing) are one range of claimq_job_by_due: their cap_id is
@@ -291,11 +317,11 @@ SELECT g.group_id, CASE
             SELECT i.expires_at_ms,
               row_number() OVER (ORDER BY i.expires_at_ms DESC) AS n
             FROM claimq_slot AS i INDEXED BY claimq_slot_by_group
-            WHERE i.group_id=g.group_id)
+            WHERE i.group_id=g.group_id AND i.group_id>0)
           WHERE n=l.group_max_active)
         END
       FROM claimq_slot AS j INDEXED BY claimq_slot_by_group
-      WHERE j.group_id=g.group_id)),
+      WHERE j.group_id=g.group_id AND j.group_id>0)),
     ifnull((
       SELECT s.at_ms+min(l.group_per_ms, 9223372036854775807-s.at_ms)
       FROM claimq_start AS s
@@ -414,7 +440,7 @@ BEGIN
   UPDATE claimq_group SET at_ms=new.at_ms, turn=max(turn, new.turn)
   WHERE group_id=new.group_id;
   UPDATE claimq_limit SET begun=begun+(begun<9223372036854775807),
-    turn=max(turn, new.turn),
+    last_ms=max(last_ms, new.at_ms), turn=max(turn, new.turn),
     keyless_turn=iif(new.group_id=0, max(keyless_turn, new.turn), keyless_turn)
   WHERE lane_id=new.lane_id;
 END;
@@ -424,7 +450,7 @@ END;
 
 -- name: LIMIT_ROW
 SELECT max_active, rate, per_ms, group_max_active, group_rate, group_per_ms,
-  fair, groups, begun, turn, keyless_turn
+  fair, groups, begun, last_ms, turn, keyless_turn
 FROM {{S}}.claimq_limit WHERE lane_id=:lane
 
 -- fragment: LIMIT_LANE_LEASES
@@ -433,7 +459,7 @@ WHERE lane_id=:lane AND expires_at_ms>:now
 
 -- fragment: LIMIT_GROUP_LEASES
 {{S}}.claimq_slot INDEXED BY claimq_slot_by_group
-WHERE group_id=:group AND expires_at_ms>:now
+WHERE group_id=:group AND group_id>0 AND expires_at_ms>:now
 
 -- name: LIMIT_LANE_LIVE
 -- How many leases are live?
@@ -535,6 +561,10 @@ UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
 FROM claimq_ids(:ids) AS l
 WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
 
+-- name: LIMIT_BACK
+-- The clock has gone back.  A trigger does the rest.
+UPDATE {{S}}.claimq_limit SET last_ms=:now WHERE lane_id=:lane AND last_ms>:now
+
 --------------------------------------------------------------------------
 -- claimq_limit()
 
@@ -557,14 +587,12 @@ DELETE FROM {{S}}.claimq_limit WHERE lane_id=:lane
 -- name: LIMIT_OLD_HEADS like VACUUM_ROWS
 -- Heads without a job that is, or can become, claimable.
 SELECT head_id AS id, 0 AS at_ms FROM {{S}}.claimq_head AS h
-WHERE NOT EXISTS (
+WHERE CASE
+  WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_due
     WHERE lane_id=h.lane_id AND partition_key=h.partition_key
-      AND cap_id=-h.head_id AND due IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_set
-    WHERE cap_id=-h.head_id AND due IS NULL AND terminal_at_ms IS NULL
-      AND cap_id<>0)
+      AND cap_id=-h.head_id AND due IS NOT NULL) THEN 0
+  ELSE -h.head_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY head_id LIMIT :limit
 
 -- name: LIMIT_OLD_HEADS_DELETE like VACUUM_DELETE
@@ -610,7 +638,8 @@ FROM (SELECT lane_id, CASE
     {{CHECK_TEXT lane_id}} {{CHECK_INT_NULL max_active}} {{CHECK_INT_NULL rate}}
     {{CHECK_INT_NULL per_ms}} {{CHECK_INT_NULL group_max_active}}
     {{CHECK_INT_NULL group_rate}} {{CHECK_INT_NULL group_per_ms}}
-    {{CHECK_BOOL fair}} {{CHECK_INT begun}} {{CHECK_INT turn}}
+    {{CHECK_BOOL fair}} {{CHECK_INT begun}} {{CHECK_INT last_ms}}
+    {{CHECK_INT turn}}
     {{CHECK_INT keyless_turn}}
     WHEN max_active<0 THEN 'bad max_active'
     WHEN rate NOT BETWEEN 0 AND 10000 THEN 'bad rate'
@@ -619,6 +648,9 @@ FROM (SELECT lane_id, CASE
     WHEN group_rate NOT BETWEEN 0 AND 10000 THEN 'bad group_rate'
     WHEN group_per_ms<1 OR (group_rate IS NULL)<>(group_per_ms IS NULL)
     THEN 'bad group_per_ms'
+    WHEN last_ms<(
+      SELECT max(s.at_ms) FROM {{S}}.claimq_start AS s
+      WHERE s.lane_id=l.lane_id) THEN 'last_ms is before a start'
     WHEN keyless_turn>turn OR turn<(
       SELECT max(g.turn) FROM {{S}}.claimq_group AS g
       WHERE g.lane_id=l.lane_id) THEN 'turn is not the last turn taken'

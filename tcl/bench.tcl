@@ -8,8 +8,8 @@
 # is.  Then come the peers, other people's queues (tcl/bench_peers.tcl).
 #
 # Environment: QUICK=1 takes less than a minute, leaves out the longest queues
-# and, unless PEERS=1, the peers.  ONLY=GROUP runs one group
-# (workload, depth, contention, space, wait, peers).
+# and, unless PEERS=1, the peers.  ONLY='GROUP ...' runs only these groups
+# (workload, extra, depth, contention, space, wait, peers).
 #
 # BUILD/bench.json:
 #     {"machine":"...", "date":"...", "quick":0, "load":"0.12",
@@ -94,6 +94,7 @@ proc spread {row} {
 proc heading {group} {
   set names {
     workload   {"microseconds per job" floor claimq ratio}
+    extra      {"microseconds per job, in a lane" without with ratio}
     depth      {"microseconds per job, by depth" floor claimq ratio}
     steps      {"SQLite's VM steps per job, by depth" floor claimq growth}
     contention {"jobs per second, all processes" floor claimq ratio}
@@ -164,7 +165,7 @@ proc each_line {command script} {
 
 # Depth gives times and steps in turn: they are shown as two tables.
 proc run {group place args} {
-  if {[env_or ONLY $group] ne $group} return
+  if {$group ni [env_or ONLY $group]} return
   set command [list $::build/bench/bench -json -so ./claimq.so -group $group \
     -place $place {*}$args]
   if {$::quick} {lappend command -quick}
@@ -193,7 +194,7 @@ proc run {group place args} {
 
 # Waiting from Python, beside honker; in the same table.
 proc run_wait {} {
-  if {[env_or ONLY wait] ne "wait"} return
+  if {"wait" ni [env_or ONLY wait]} return
   set command [list [info nameofexecutable] tcl/bench_wait.tcl ./claimq.so \
     $::quick]
   set code [each_line $command {
@@ -211,7 +212,7 @@ proc run_wait {} {
 proc run_peers {} {
   set script [file join tcl bench_peers.tcl]
   set file $::build/bench_peers.jsonl
-  if {[env_or ONLY peers] ne "peers"} return
+  if {"peers" ni [env_or ONLY peers]} return
   if {![file exists $script]} {
     say "SKIPPED: peers: there is no $script"
     return
@@ -293,6 +294,7 @@ say "$machine; load $load"
 if {$quick} {
   run workload   tmpfs -rounds 3 -scale 20
   run workload   disk  -rounds 3 -scale 40 -only {[sl]*.claim}
+  run extra      tmpfs -rounds 3 -scale 20
   run depth      tmpfs -rounds 3 -scale 25 -max 10000
   run contention tmpfs -rounds 3 -only session
   run space      tmpfs
@@ -300,6 +302,8 @@ if {$quick} {
 } else {
   run workload   tmpfs -rounds 7 -scale 60
   run workload   disk  -rounds 5 -scale 60
+  run extra      tmpfs -rounds 7 -scale 60
+  run extra      disk  -rounds 5 -scale 60
   run depth      tmpfs -rounds 5
   run depth      disk  -rounds 5 -only *.ready
   run contention tmpfs -rounds 5

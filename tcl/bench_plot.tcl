@@ -6,13 +6,14 @@
 # (test/bench/depth.svg): both axes logarithmic, one line for claimq, for the
 # floor and for each peer, each with its name at its right end.  A language
 # has one colour, so like is compared with like; claimq is drawn bold.  The
-# name is followed by the time at the greatest depth.
+# name is followed by the time at the greatest depth.  On tmpfs all times are
+# processor times, as make bench measures its own there; on disk they are real.
 #
 # Of BENCH.JSON it uses
 #     machine, date, quick
 #     results   those with group "depth" and a name of CLAIMS below:
 #               param.depth, claimq_us, floor_us, place
-#     peers     peer, language, depth, us, place
+#     peers     peer, language, version, depth, us, cpu, place
 # One place is drawn, tmpfs if it is there.
 
 set root [file normalize [file join [file dirname [info script]] ..]]
@@ -69,6 +70,13 @@ proc depth_results {bench} {
   }]
 }
 
+# What a peer is called in the plot, such as "honker 0.2.4 (Python)".
+proc peer_name {row} {
+  regsub { \(.*} [dict get $row peer] "" name
+  if {![string match claimq* $name]} {append name " [or_else $row version ""]"}
+  return "[string trim $name] ([dict get $row language])"
+}
+
 # Fills SERIES; returns the place.
 proc collect {bench} {
   set rows [depth_results $bench]
@@ -84,10 +92,10 @@ proc collect {bench} {
     }
   }
   foreach row [of_place $peers $place] {
-    set name [dict get $row peer]
-    set language [dict get $row language]
-    if {![string match "*(*" $name]} {append name " ($language)"}
-    add_point $name $language [dict get $row depth] [dict get $row us]
+    set us [dict get $row us]
+    if {$place eq "tmpfs"} {set us [or_else $row cpu $us]}
+    add_point [peer_name $row] [dict get $row language] \
+      [dict get $row depth] $us
   }
   return $place
 }
@@ -319,8 +327,9 @@ proc draw_labels {} {
 proc draw_caption {bench place} {
   global BOX
   set y [expr {$BOX(bottom)+62}]
-  text $BOX(left) $y note "File on $place, WAL, synchronous NORMAL, one\
-    process, one job at a time.  floor: the least SQL that does it, by hand."
+  set clock [expr {$place eq "tmpfs" ? "processor time" : "real time"}]
+  text $BOX(left) $y note "File on $place, $clock, WAL, synchronous NORMAL, one\
+    process, one job at a time.  floor: the least SQL by hand."
   set made "[or_else $bench machine {unknown machine}],\
     [or_else $bench date {unknown date}]"
   if {[or_else $bench quick 0] ni {0 false}} {append made " (quick run)"}

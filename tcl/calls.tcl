@@ -21,6 +21,7 @@
 #   CALLS(jobs)      job ids; CALLS(batches): batch ids
 #   CALLS(n)         calls so far
 #   CALLS(plan)      the calls that come next, of a wave
+#   CALLS(last)      the last call that had a request
 
 if {[info commands calls_next] ne ""} return
 
@@ -78,7 +79,7 @@ proc calls_begin {db seed} {
   expr {srand($seed*7919+1)}
   array unset CALLS
   array set CALLS [list db $db def [calls_defs $db] now 1000000 claims {} \
-    jobs {} batches {} n 0 plan {} names {}]
+    jobs {} batches {} n 0 plan {} last {} names {}]
   foreach name [dict keys $CALLS(def)] {
     set weight 2
     catch {set weight $CALLS_WEIGHT($name)}
@@ -137,7 +138,7 @@ proc calls_value {name argument type words minimum} {
       return [calls_one {'s1' 's1' 's2' 's3' NULL NULL}]
     }
     *.session {return [calls_one {'s1' 's1' 's2' 's3'}]}
-    *.lane - *.lane_id {return [calls_one {'l1' 'l1' 'l1' 'l2'}]}
+    *.lane - *.lane_id {return [calls_one {'l1' 'l1' 'l1' 'l2' 'l3' 'l4'}]}
     *.queue {return [calls_one {'q1' 'q1' 'q2' 'q3'}]}
     *.partitions {return [calls_one {3 3 3 2 40}]}
     *.owner - *.owner_id {return [calls_one {'w1' 'w2' 'w3'}]}
@@ -279,13 +280,24 @@ proc calls_sql {name {given {}} {share 12}} {
   return "SELECT ${name}([join $words {, }])"
 }
 
+# So many rows c(i), for an INSERT ... SELECT.
+proc calls_many {n} {
+  return "WITH c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<$n)"
+}
+
+# What is seldom met by chance, as a list of calls.
+proc calls_wave {} {
+  return [calls_wave_[calls_one {expired expired expired limited waiting
+    scheduled}]]
+}
+
 # Many rows that are claimed, and expire together or become letters, so that
 # claims have to look past them and put the indexes in order: a list of calls.
 # Then the clock may go back.
-proc calls_wave {} {
+proc calls_wave_expired {} {
   set what [calls_one {lane session outbox letter}]
   set now [incr ::CALLS(now)]
-  set many "WITH c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<90)"
+  set many [calls_many 90]
   set plan [list [dict get [list \
     lane "INSERT INTO claimq_job(lane_id, payload, created_at_ms)
       $many SELECT 'l1', i, $now FROM c" \
@@ -315,11 +327,98 @@ proc calls_wave {} {
   return $plan
 }
 
+# Jobs of many groups in a lane whose limits are reached: they are claimed,
+# settled, put into other groups, and the limits are changed.
+proc calls_wave_limited {} {
+  set now [incr ::CALLS(now)]
+  set plan {}
+  foreach limit [list [calls_one {
+    {'group_max_active', 2, 'fair', 1}
+    {'max_active', 7, 'group_rate', 3, 'group_per_ms', 300}
+    {'rate', 9, 'per_ms', 400, 'fair', 1, 'group_max_active', 3}
+  }] [calls_one {
+    {'max_active', 3} {'fair', 0} {'fair', 1, 'rate', 20, 'per_ms', 100}
+    {'group_max_active', NULL} {'max_active', 0}
+  }]] {
+    lappend plan "SELECT claimq_limit('l3', $limit, 'now_ms', $now)" \
+      "INSERT INTO claimq_job(lane_id, payload, created_at_ms, group_key,
+         priority) [calls_many 40]
+         SELECT 'l3', i, $now, iif(i%8, 'g' || i%8, NULL), i%3 FROM c"
+    foreach step {1 20 150 300 -200 400 600} {
+      incr now $step
+      lappend plan {*}[lrepeat 2 "SELECT * FROM claimq_lane('l3', 'w1', 250,\
+        [calls_one {1 3 10}]) WHERE now_ms=$now"] \
+        "SELECT claimq_complete(claim_id, lease_token, 'now_ms', $now)
+           FROM claimq_job WHERE lane_id='l3' AND state='active'
+           ORDER BY job_id LIMIT 1" \
+        "WITH t AS MATERIALIZED (SELECT job_id FROM claimq_job
+             WHERE lane_id='l3' AND state='ready' ORDER BY job_id DESC LIMIT 2)
+           SELECT claimq_change(job_id, 'group_key', 'g[calls_random 4]',
+             'now_ms', $now) FROM t ORDER BY job_id"
+    }
+  }
+  lappend plan "SELECT claimq_limit('l3', 'max_active', NULL, 'rate', NULL,
+    'now_ms', $now)"
+  set ::CALLS(now) $now
+  return $plan
+}
+
+# Jobs that wait for each other, a tree of three levels; some end well, some
+# are cancelled or rejected, with all that wait for them.
+proc calls_wave_waiting {} {
+  set now [incr ::CALLS(now)]
+  set plan [list "INSERT INTO claimq_job(lane_id, payload, created_at_ms,
+    flow_id, priority) [calls_many 4] SELECT 'l4', i, $now, 'f3', i%2 FROM c"]
+  foreach level {1 2} {
+    lappend plan "WITH t AS MATERIALIZED (SELECT job_id FROM claimq_job
+        WHERE lane_id='l4' ORDER BY job_id DESC LIMIT [expr {3*$level}])
+      SELECT claimq_submit('l4', job_id, 'after', json_array(job_id, job_id-1),
+        'on_failure', iif(job_id%3, 'cancel', 'run'), 'flow_id', 'f3',
+        'now_ms', $now) FROM t ORDER BY job_id"
+  }
+  foreach {verb more} {complete {} reject {, 'bad'} retry {, 'again'}
+      complete {, 'result', x'00'} renew {, 500} complete {}} {
+    incr now 20
+    lappend plan "SELECT * FROM claimq_lane('l4', 'w1', 200) WHERE now_ms=$now"
+    incr now 5
+    lappend plan "SELECT claimq_${verb}(claim_id, lease_token$more, 'now_ms',
+      $now) FROM claimq_job WHERE lane_id='l4' AND state='active'
+      ORDER BY job_id LIMIT 1"
+  }
+  lappend plan "SELECT claimq_cancel(min(job_id), 'force', 1, 'now_ms', $now)
+    FROM claimq_job WHERE lane_id='l4' AND terminal_at_ms IS NULL"
+  if {[calls_chance 50]} {
+    lappend plan "SELECT claimq_cancel_flow('f3', 'now_ms', $now)"
+  }
+  set ::CALLS(now) $now
+  return $plan
+}
+
+# Schedules of one lane: many times have passed when somebody claims.
+proc calls_wave_scheduled {} {
+  set now [incr ::CALLS(now)]
+  set plan {}
+  foreach catch_up {one all none} {
+    lappend plan "SELECT claimq_schedule('$catch_up', 'every\
+      [calls_one {70 100 300}] ms', 'l5', x'00ff', 'catch_up', '$catch_up',
+      'now_ms', $now)"
+  }
+  foreach step {50 60 900 -300 4000} {
+    incr now $step
+    lappend plan "SELECT * FROM claimq_lane('l5', 'w1', 100, 3)
+      WHERE now_ms=$now"
+  }
+  lappend plan "UPDATE claimq_schedule SET spec='@hourly', created_at_ms=$now
+      WHERE name='all'" "DELETE FROM claimq_schedule WHERE name='none'"
+  set ::CALLS(now) $now
+  return $plan
+}
+
 # Rows by plain SQL: one, or so many that claims put the indexes in order.
 proc calls_plain {} {
   set now $::CALLS(now)
   set n [calls_one {1 1 1 3 90}]
-  set many "WITH c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<$n)"
+  set many [calls_many $n]
   set later [expr {$now+[calls_one {0 0 0 300}]}]
   set job [calls_job]
   return [calls_one [list \
@@ -356,12 +455,17 @@ proc calls_next {} {
     -50 -400}])}]
   if {[calls_chance 1]} {incr CALLS(now) 90000000}
   if {[calls_chance 8]} {return [calls_plain]}
+  # The answer was lost; the time is that of the second try.
+  if {$CALLS(last) ne "" && [calls_chance 6]} {
+    return [regsub {(now_ms'?[=,] ?)\d+} $CALLS(last) \\1$CALLS(now)]
+  }
   if {[calls_chance 1]} {
     return "SELECT claimq_init('[calls_one {any_session serial vacuum}]',\
       [calls_random 2])"
   }
   set name [calls_one $CALLS(names)]
   set sql [calls_sql $name]
+  if {[string match *request* $sql]} {set CALLS(last) $sql}
   if {[dict get $CALLS(def) $name kind] eq "table" && [calls_chance 5]
       && $name in {claimq_lane claimq claimq_outbox claimq_dead_letter}} {
     set sql "INSERT INTO mine(claim_id, lease_token)\

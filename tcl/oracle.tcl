@@ -219,6 +219,10 @@ proc oracle_sql_call {op arglist} {
       set call "claimq_queue($a, $b$degrade)"
     }
     limit {set call "claimq_limit($a[oracle_options $b]$at)"}
+    next_at {
+      set call "claimq_next_at('lane', $a, 'capabilities', '$b',\
+        'partition', $c$at)"
+    }
     fence {set call "claimq_fence($a, $b)"}
     schedule {
       set call "claimq_schedule($a, 'every $b ms', [model::lit $c],\
@@ -412,14 +416,27 @@ proc oracle_step {step} {
   set got [oracle_db $sql]
   set want [oracle_model $op $arglist $form]
   if {[lindex $want 0] eq "ok"} {set ::O(ref,$label) [lindex $want 1]}
-  if {$got ne $want} {
+  if {$op eq "next_at"} {
+    set same [oracle_same_time [lindex $got 1] [lindex $want 1] \
+      [lindex $arglist end]]
+  } else {
+    set same [expr {$got eq $want}]
+  }
+  if {!$same} {
     return "claimq: [join [lindex $got 1] \n\ \ \ \ \ \ \ \ ]\
       \nmodel:  [join [lindex $want 1] \n\ \ \ \ \ \ \ \ ]"
   }
   return
 }
 
-# The tables, row by row.
+# claimq_next_at() may be too early, but not too late, and now is now.
+proc oracle_same_time {got want now} {
+  if {$want eq "NULL"} {return [expr {$got eq "NULL" || $got > $now}]}
+  if {$got eq "NULL"} {return 0}
+  return [expr {($got == $now) == ($want == $now) && $got <= $want}]
+}
+
+# The tables, row by row; and what is kept beside them.
 proc oracle_compare {} {
   foreach {name table cols} $::oracle_content {
     set want [lsort [lmap row [dict values [set ::model::$name]] {
@@ -436,6 +453,8 @@ proc oracle_compare {} {
     }
     return $out
   }
+  set bad [::odb eval {SELECT * FROM claimq_check LIMIT 3}]
+  if {$bad ne ""} {return "claimq_check: $bad"}
   return
 }
 
@@ -538,7 +557,7 @@ proc oracle_make_job {} {
     max_reclaims 40 {0 1 2}
     reclaim 30 {grant grant auto}
     partition_key 10 {0 1 -3}
-    group_key 20 {g1 g2 {}}
+    group_key 60 {g1 g1 g2 g3 {}}
     flow_id 10 {f1} namespace 10 {n1} instance_tag 10 {t1}
   }] [oracle_due [expr {$op eq "insert_job"}]]]
   if {$op eq "submit"} {
@@ -582,7 +601,7 @@ proc oracle_make_bulk {what} {
     submit {
       return [list bulk [list submit l1 $n [concat $delay [oracle_opts {
         priority 50 {1 5} max_reclaims 50 {0 1} max_attempts 50 {1 2}
-        capabilities 30 {{["gpu"]}}
+        capabilities 30 {{["gpu"]}} group_key 50 {g1 g2}
       }]] $::O(now)]]
     }
     publish {return [list bulk [list publish q3 $n {} $::O(now)]]}
@@ -760,7 +779,8 @@ proc oracle_make_admin {} {
   set now $::O(now)
   set op [oracle_one {cancel_batch cancel_job cancel_flow revoke change change
     grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
-    raw limit limit schedule schedule unschedule}]
+    raw limit limit limit schedule schedule unschedule next_at next_at
+    next_at}]
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -780,16 +800,27 @@ proc oracle_make_admin {} {
     limit {
       return [list limit [list [oracle_one {l1 l2}] [oracle_one {
         {max_active 1} {max_active 3} {max_active 0} {max_active NULL}
-        {rate 2 per_ms 100} {rate 1 per_ms 1000}
+        {rate 2 per_ms 100} {rate 1 per_ms 1000} {rate NULL per_ms NULL}
+        {group_max_active 1} {group_max_active 1} {group_max_active 2}
+        {group_max_active 0} {group_max_active NULL}
+        {group_rate 1 group_per_ms 200} {group_rate 3 group_per_ms 2000}
+        {group_rate NULL group_per_ms NULL} {fair 1} {fair 1} {fair 0}
+        {max_active 3 group_max_active 1 rate NULL per_ms NULL fair 1}
         {max_active NULL rate NULL per_ms NULL}
-        {max_active NULL rate NULL per_ms NULL}}] $now]]
+        {max_active NULL rate NULL per_ms NULL group_max_active NULL
+         group_rate NULL group_per_ms NULL fair NULL}}] $now]]
+    }
+    next_at {
+      return [list next_at [list [oracle_one {l1 l1 l2}] \
+        [oracle_one {{["gpu","net"]} {["a","b","gpu","net"]} {[]}}] \
+        [oracle_one {0 0 0 1}] $now]]
     }
     change {
       return [list change [list [oracle_some_job] [concat [oracle_opts {
         lane 20 {l1 l2} priority 30 {-5 0 1 9} payload 15 {new 43}
         capabilities 20 {{["gpu"]} {["net","gpu"]} {[]} {["b","a","b"]}}
         max_attempts 15 {0 1 3} max_reclaims 15 {0 1 2}
-        partition_key 10 {0 1 -3}
+        partition_key 10 {0 1 -3} group_key 30 {g1 g2 g3 {}}
       }] [oracle_due 0]] $now]]
     }
     grant {
@@ -826,6 +857,7 @@ proc oracle_make_admin {} {
     schedule {
       set opts [oracle_opts {priority 30 2 capabilities 30 {["gpu"]}
         partition_key 20 1 max_attempts 20 2 max_reclaims 20 0
+        group_key 40 g1
         catch_up 50 all catch_up 30 none enabled 20 0}]
       if {[oracle_chance 20]} {
         dict set opts until_at_ms [expr {$now + [oracle_random 5000]}]
@@ -967,7 +999,7 @@ proc oracle_report {name steps} {
 }
 
 proc do_oracle_test {seed n {kind mixed}} {
-  set name [test_name "1.$seed-$kind"]
+  set name [test_name "1.$seed-$kind-claimq-and-the-model-agree"]
   sqlite3 ::mem :memory:
   cq_load mem $::claimq_so
   oracle_open

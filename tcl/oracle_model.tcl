@@ -22,9 +22,12 @@
 namespace eval model {
   # The tables: batches, jobs, attempts, events, grants, partitions, messages,
   # holders, fences, letters, sets of capabilities, who waits for whom, keys
-  # that stay taken, schedules; and the last key of each.
+  # that stay taken, schedules; and the last key of each.  Of lanes with limits
+  # also when claims began, the groups, which of their jobs stand together
+  # (head), and turns.
   variable tables {batch job attempt event grant part message holder fence
-                   letter capset after unique schedule last limit starts}
+                   letter capset after unique schedule last limit starts
+                   group head turn}
   variable claimcols {claim_id lease_token fencing_token owner_id
     incarnation_id claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
@@ -406,9 +409,23 @@ proc model::new_job {lane payload opts now} {
     last_error NULL error_class NULL progress NULL terminal_at_ms NULL \
     fencing_token 0 attempts 0 retries 0 settled {} \
     on_failure [opt $opts on_failure] waits_for NULL {*}[nobody]]
-  set key [job_set [row job $id]]
-  if {$key ne ""} {dict set ::model::capset $key 1}
+  place_job $id
   return $id
+}
+
+# The job has come to where it is: its set of capabilities, and in a lane that
+# keeps groups its group, are known.
+proc model::place_job {id} {
+  set row [row job $id]
+  set key [job_set $row]
+  if {$key ne ""} {dict set ::model::capset $key 1}
+  dict with row {
+    if {$group_key eq "NULL" || ![keeps_groups $lane_id]} return
+    if {![dict exists $::model::group [list $lane_id $group_key]]} {
+      dict set ::model::group [list $lane_id $group_key] {turn 0 at_ms 0}
+    }
+    dict set ::model::head [list $lane_id $group_key $partition_key $key] 1
+  }
 }
 
 # What a set of capabilities is told apart by; empty if the job requires none.
@@ -587,7 +604,6 @@ proc model::spend_job {id now} {
 proc model::take_job {id owner inc ttl now} {
   set row [row job $id]
   set again [expr {[dict get $row state] eq "active"}]
-  lane_start [dict get $row lane_id] $now
   end_attempt $id $now interrupted_reclaimed NULL
   dict with row {
     set lease [lease qjc $id $fencing_token $lane_id $owner $inc $now $ttl]
@@ -613,21 +629,51 @@ namespace eval model {
     available_at_ms progress group_key}
 }
 
-# Limits of a lane, without those of groups: {max_active N rate N per_ms N}.
-# NULL takes one away.
+# Limits of a lane.  NULL takes one away; what belongs to one that is taken away
+# is forgotten.  Both of rate and per_ms are given, or none.
 proc model::limit {lane opts now} {
   set limit [expr {[dict exists $::model::limit $lane]
     ? [dict get $::model::limit $lane] : {}}]
   dict for {name value} $opts {
-    if {$value eq "NULL"} {
+    if {$value eq "NULL" || $name eq "fair" && $value == 0} {
       dict unset limit $name
     } else {
       dict set limit $name $value
     }
   }
   dict set ::model::limit $lane $limit
-  if {![dict exists $limit rate]} {dict unset ::model::starts $lane}
+  dict for {key list} $::model::starts {
+    if {[lindex $key 0] eq $lane
+        && [limit_of $lane [of_group $key rate]] eq ""} {drop starts $key}
+  }
+  dict for {key row} $::model::group {
+    if {[lindex $key 0] ne $lane} continue
+    if {![keeps_groups $lane]} {
+      drop group $key
+    } elseif {![dict exists $limit fair]} {
+      set_row group $key turn 0
+    }
+  }
+  if {![dict exists $limit fair]} {dict unset ::model::turn [list $lane]}
+  dict for {key one} $::model::head {
+    if {[lindex $key 0] eq $lane && ![keeps_groups $lane]} {drop head $key}
+  }
+  dict for {id row} $::model::job {
+    if {[dict get $row lane_id] eq $lane && ![ended $id]} {place_job $id}
+  }
   return 1
+}
+
+proc model::keeps_groups {lane} {
+  foreach name {group_max_active group_rate fair} {
+    if {[limit_of $lane $name] ne ""} {return 1}
+  }
+  return 0
+}
+
+# The name of a limit, for WHOSE: {LANE}, or {LANE GROUP}.
+proc model::of_group {whose name} {
+  return [expr {[llength $whose] > 1 ? "group_$name" : $name}]
 }
 
 # One of them; empty if there is none.
@@ -636,38 +682,136 @@ proc model::limit_of {lane name} {
   return [dict get $::model::limit $lane $name]
 }
 
-# How many more leases may be live in the lane.
-proc model::lane_slots {lane now} {
-  set n [limit_of $lane max_active]
+# How many more leases may be live, of a lane {LANE} or a group {LANE GROUP}.
+proc model::slots {whose now} {
+  lassign $whose lane group
+  set n [limit_of $lane [of_group $whose max_active]]
   if {$n eq ""} {return $::model::max}
   dict for {id row} $::model::job {
-    if {[dict get $row lane_id] eq $lane && [live $row $now]} {incr n -1}
+    if {[dict get $row lane_id] eq $lane && [live $row $now]
+        && ([llength $whose] == 1 || [dict get $row group_key] eq $group)} {
+      incr n -1
+    }
   }
   return [expr {max($n, 0)}]
 }
 
 # How many more claims may begin.  A start after now counts as one at now.
-proc model::lane_room {lane now} {
-  set room [lane_slots $lane $now]
-  set n [limit_of $lane rate]
+proc model::room {whose now} {
+  set room [slots $whose $now]
+  set lane [lindex $whose 0]
+  set n [limit_of $lane [of_group $whose rate]]
   if {$n eq ""} {return $room}
-  if {[dict exists $::model::starts $lane]} {
-    foreach s [dict get $::model::starts $lane] {
-      if {min($s, $now) > $now-[limit_of $lane per_ms]} {incr n -1}
+  if {[dict exists $::model::starts $whose]} {
+    foreach s [dict get $::model::starts $whose] {
+      if {min($s, $now) > $now-[limit_of $lane [of_group $whose per_ms]]} {
+        incr n -1
+      }
     }
   }
   return [expr {min($room, max($n, 0))}]
 }
 
-proc model::lane_start {lane now} {
-  set n [limit_of $lane rate]
-  if {$n eq "" || $n == 0} return
-  set list {}
-  if {[dict exists $::model::starts $lane]} {
-    set list [lmap s [dict get $::model::starts $lane] {expr {min($s, $now)}}]
+# Whose limits a job is under.
+proc model::limits_of_job {row} {
+  dict with row {
+    set out [list [list $lane_id]]
+    if {$group_key ne "NULL"} {lappend out [list $lane_id $group_key]}
   }
-  dict set ::model::starts $lane \
-    [lrange [concat $list $now] end-[expr {$n-1}] end]
+  return $out
+}
+
+# A claim of a job begins: for the rates, and as a turn of its group.  The turn
+# of jobs without a group is kept under {LANE}, the last one under LANE LAST.
+proc model::begin {id now} {
+  set row [row job $id]
+  set lane [dict get $row lane_id]
+  foreach whose [limits_of_job $row] {
+    set n [limit_of $lane [of_group $whose rate]]
+    if {$n eq "" || $n == 0} continue
+    set list {}
+    if {[dict exists $::model::starts $whose]} {
+      set list [lmap s [dict get $::model::starts $whose] {
+        expr {min($s, $now)}
+      }]
+    }
+    dict set ::model::starts $whose \
+      [lrange [concat $list $now] end-[expr {$n-1}] end]
+  }
+  set turn 0
+  if {[limit_of $lane fair] ne ""} {
+    dict incr ::model::turn [list $lane LAST]
+    set turn [dict get $::model::turn [list $lane LAST]]
+  }
+  if {[llength [limits_of_job $row]] > 1} {
+    if {[keeps_groups $lane]} {
+      set_row group $whose at_ms $now
+      if {$turn} {set_row group $whose turn $turn}
+    }
+  } elseif {$turn} {
+    dict set ::model::turn [list $lane] $turn
+  }
+}
+
+# When the group of a job was served last.
+proc model::last_turn {row} {
+  dict with row {
+    if {[limit_of $lane_id fair] eq ""} {return 0}
+    if {$group_key ne "NULL"} {
+      return [dict get [row group [list $lane_id $group_key]] turn]
+    }
+    if {[dict exists $::model::turn [list $lane_id]]} {
+      return [dict get $::model::turn [list $lane_id]]
+    }
+  }
+  return 0
+}
+
+# A claim of the lane found nothing: what began later than now began now.
+proc model::starts_back {lane now} {
+  dict for {key list} $::model::starts {
+    if {[lindex $key 0] eq $lane} {
+      dict set ::model::starts $key [lmap s $list {expr {min($s, $now)}}]
+    }
+  }
+  if {[limit_of $lane rate] eq "" && [limit_of $lane group_rate] eq ""} return
+  dict for {key row} $::model::group {
+    if {[lindex $key 0] eq $lane && [dict get $row at_ms] > $now} {
+      set_row group $key at_ms $now
+    }
+  }
+}
+
+# Of these jobs, which are in order, at most n, one after the other as they are
+# taken: of a fair lane the next of the group that was served least recently.
+proc model::choose {rows lane n now} {
+  set fair [expr {[limit_of $lane fair] ne ""}]
+  set turn $::model::max
+  foreach row $rows {
+    set g [lindex [limits_of_job $row] end]
+    if {![info exists left($g)]} {
+      set left($g) [expr {[llength $g] > 1 ? [room $g $now] : $::model::max}]
+      set last($g) [last_turn $row]
+    }
+  }
+  set out {}
+  while {[llength $out] < $n} {
+    set best ""
+    foreach row $rows {
+      set g [lindex [limits_of_job $row] end]
+      if {$left($g) > 0
+          && ($best eq "" || $fair && $last($g) < $last($best))} {
+        set best $g
+        set pick $row
+      }
+    }
+    if {$best eq ""} break
+    lappend out [dict get $pick job_id]
+    set rows [lsearch -all -inline -exact -not $rows $pick]
+    incr left($best) -1
+    if {$fair} {set last($best) [incr turn]}
+  }
+  return $out
 }
 
 proc model::job_order {a b} {
@@ -768,38 +912,102 @@ proc model::fire {lane now} {
   }
 }
 
-# Open: an expired job must also be due, as a batch must.  Open: which spent
-# jobs a claim fails beyond those that stand before what it hands out; for
-# those `failed`, a command, is asked about a job.
-proc model::lane {lane owner ttl max inc caps part now failed} {
-  if {$max > 0} {fire $lane $now}
-  set rows {}
-  set max [expr {min($max, [lane_room $lane $now])}]
+# The jobs of a lane that a worker could be given, but for limits, in order; and
+# those that were reclaimed too often.  Open: an expired job must also be due,
+# as a batch must.
+proc model::eligible {lane caps part now} {
   set offered [caps_list $caps]
+  set rows {}
+  set spent {}
   dict for {id row} $::model::job {
     dict with row {
       if {$lane_id eq $lane && $partition_key == $part
           && ($state in {ready delayed} || $state eq "active"
               && $reclaim eq "auto")
           && [takeable $row $now] && [can_run $row $offered]} {
-        lappend rows $row
+        if {$state ne "active" || $reclaim_count < $max_reclaims} {
+          lappend rows $row
+        } else {
+          lappend spent $row
+        }
       }
     }
   }
-  set pick {}
+  return [list [lsort -command model::job_order $rows] $spent]
+}
+
+# Open: which spent jobs a claim fails beyond those that stand before what it
+# hands out, or in a lane that keeps groups; for those `failed`, a command, is
+# asked about a job.
+proc model::lane {lane owner ttl max inc caps part now failed} {
+  if {$max == 0} {return {}}
+  fire $lane $now
+  set max [expr {min($max, [room [list $lane] $now])}]
+  lassign [eligible $lane $caps $part $now] rows rest
+  set pick [choose $rows $lane $max $now]
   set spent {}
-  foreach row [lsort -command model::job_order $rows] {
-    dict with row {
-      if {$state ne "active" || $reclaim_count < $max_reclaims} {
-        if {[llength $pick] < $max} {lappend pick $job_id}
-      } elseif {$max > 0
-                && ([llength $pick] < $max || [{*}$failed $job_id])} {
-        lappend spent $job_id
-      }
+  foreach row $rest {
+    set front [expr {[llength $pick] < $max}]
+    foreach id $pick {
+      if {[job_order $row [row job $id]] < 0} {set front 1}
+    }
+    if {$max > 0 && ($front && ![keeps_groups $lane]
+                     || [{*}$failed [dict get $row job_id]])} {
+      lappend spent [dict get $row job_id]
     }
   }
   foreach id [lsort -integer $spent] {spend_job $id $now}
-  return [lmap id $pick {take_job $id $owner $inc $ttl $now}]
+  foreach id $pick {begin $id $now}
+  if {$pick eq "" && $spent eq ""} {starts_back $lane $now}
+  return [lmap row [lsort -command model::job_order \
+                      [lmap id $pick {row job $id}]] {
+    take_job [dict get $row job_id] $owner $inc $ttl $now
+  }]
+}
+
+# claimq_next_at(): the first of all times at which something changes, and a
+# claim would take something or put a job of a schedule.  The end of time does
+# not come.
+proc model::next_at {lane caps part now} {
+  set times $now
+  dict for {id row} $::model::job {
+    dict with row {
+      if {$lane_id eq $lane} {lappend times $available_at_ms $expires_at_ms}
+    }
+  }
+  dict for {key list} $::model::starts {
+    if {[lindex $key 0] ne $lane} continue
+    foreach s $list {
+      lappend times [add [expr {min($s, $now)}] \
+        [limit_of $lane [of_group $key per_ms]]]
+    }
+  }
+  dict for {name row} $::model::schedule {
+    if {[dict get $row lane_id] eq $lane} {
+      lappend times [dict get $row next_at_ms]
+    }
+  }
+  foreach t [lsort -integer -unique [lsearch -all -inline -not $times NULL]] {
+    if {$t >= $now && $t < $::model::max
+        && [could_claim $lane $caps $part $t $now]} {return $t}
+  }
+  return NULL
+}
+
+proc model::could_claim {lane caps part t now} {
+  dict for {name row} $::model::schedule {
+    dict with row {
+      if {$lane_id eq $lane && $next_at_ms ne "NULL" && $next_at_ms <= $t} {
+        return 1
+      }
+    }
+  }
+  set before [save]
+  starts_back $lane $now
+  set found [expr {[room [list $lane] $t] > 0 && [choose \
+    [lindex [eligible $lane $caps $part $t] 0] $lane 1 $t] ne ""}]
+  restore $before
+  return $found
 }
 
 proc model::backoff {row} {
@@ -832,8 +1040,9 @@ proc model::job_verb {verb claim token arg opts now} {
   switch $verb {
     guard {return 1}
     renew {
-      if {![live $row $now]
-          && [lane_slots [dict get $row lane_id] $now] == 0} {fail conflict}
+      foreach whose [limits_of_job $row] {
+        if {![live $row $now] && [slots $whose $now] == 0} {fail conflict}
+      }
       set end [renew job $id $arg $now]
       set_row attempt [list $id [dict get $row attempt_index]] \
         expires_at_ms $end
@@ -895,7 +1104,8 @@ proc model::change {id opts now} {
   }
   foreach {name column} {lane lane_id priority priority payload payload
       capabilities required_capabilities max_attempts max_attempts
-      max_reclaims max_reclaims partition_key partition_key} {
+      max_reclaims max_reclaims partition_key partition_key
+      group_key group_key} {
     if {![dict exists $opts $name]} continue
     set value [dict get $opts $name]
     set_row job $id $column [expr {$name eq "payload" ? [lit $value] : $value}]
@@ -907,8 +1117,7 @@ proc model::change {id opts now} {
       set_row job $id state [expr {$due > $now ? "delayed" : "ready"}]
     }
   }
-  set key [job_set [row job $id]]
-  if {$key ne ""} {dict set ::model::capset $key 1}
+  place_job $id
   return 'changed'
 }
 
@@ -965,6 +1174,7 @@ proc model::grant {id owner ttl opts now} {
 proc model::reclaim {id owner ttl inc max now} {
   set outcome [reclaim_outcome $id $owner $max $now]
   if {$outcome eq "claimed"} {
+    begin $id $now
     return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
   }
   if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
@@ -989,8 +1199,8 @@ proc model::reclaim_outcome {id owner max now} {
   set row [row job $id]
   if {$max eq "NULL"} {set max [dict get $row max_reclaims]}
   set spent [expr {[dict get $row reclaim_count] >= $max}]
-  if {!$spent && [lane_room [dict get $row lane_id] $now] == 0} {
-    return limited
+  foreach whose [limits_of_job $row] {
+    if {!$spent && [room $whose $now] == 0} {return limited}
   }
   drop grant [dict get $newest grant_id]
   return [expr {$spent ? "reclaim_cap_exceeded" : "claimed"}]
@@ -1369,6 +1579,7 @@ proc model::requeue {id claim token now} {
 
 proc model::vacuum {older limit now} {
   set gone {}
+  set starts $::model::starts
   dict for {key row} $::model::message {
     lassign $key queue part seq
     if {$seq <= [dict get [row part [list $queue $part]] processed_seq]} {
@@ -1384,22 +1595,47 @@ proc model::vacuum {older limit now} {
     }
   }
   set needed {}
+  set heads {}
   dict for {id row} $::model::job {
-    if {[dict get $row terminal_at_ms] eq "NULL"} {
-      dict set needed [job_set $row] 1
+    if {[dict get $row terminal_at_ms] ne "NULL"} continue
+    dict set needed [job_set $row] 1
+    dict with row {
+      dict set heads \
+        [list $lane_id $group_key $partition_key [job_set $row]] 1
     }
   }
   dict for {key one} $::model::capset {
     if {![dict exists $needed $key]} {lappend gone capset $key}
   }
+  dict for {key one} $::model::head {
+    if {![dict exists $heads $key]} {lappend gone head $key}
+  }
+  if {$older ne "NULL"} {lappend gone {*}[old_groups $heads [expr {$now-$older}]]}
   if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}] $now]}
   foreach {table key} $gone {drop $table $key}
   dict for {key value} $::model::unique {
     if {![dict exists $::model::job [lindex $value 0]]} {drop unique $key}
   }
-  set n [expr {[llength $gone]/2}]
+  set n [llength [concat {*}[lmap {table key} $gone {
+    expr {$table eq "starts" ? [dict get $starts $key] : 1}
+  }]]]
   set first [expr {min($n, $limit)}]
   return [list $first [expr {$n-$first}]]
+}
+
+# Groups without jobs, and when their last claims began.
+proc model::old_groups {heads until} {
+  set gone {}
+  foreach key [dict keys $heads] {dict set needed [lrange $key 0 1] 1}
+  dict for {key row} $::model::group {
+    set per [limit_of [lindex $key 0] group_per_ms]
+    if {$per eq ""} {set per 0}
+    if {[info exists needed] && [dict exists $needed $key]
+        || [add [dict get $row at_ms] $per] > $until} continue
+    lappend gone group $key
+    if {[dict exists $::model::starts $key]} {lappend gone starts $key}
+  }
+  return $gone
 }
 
 # A job stays while another waits that named it, and while its key is taken.

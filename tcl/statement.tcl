@@ -593,7 +593,7 @@ proc do_statement_test {seed n} {
   if {$wrong ne ""} {
     set wrong "statement $i, $way, $how: [real_of $text]\n$wrong"
   }
-  do_test seed-$seed.statements {set wrong} ""
+  do_test seed-$seed-statements-claim-what-they-deliver {set wrong} ""
   # A generator of statements that are refused would test nothing.
-  do_test seed-$seed.ran {expr {$wrong ne "" || $ran > $n/2}} 1
+  do_test seed-$seed-most-statements-ran {expr {$wrong ne "" || $ran > $n/2}} 1
 }

@@ -193,7 +193,7 @@ proc story {language program} {
   story_sigterm
   story_lost
   story_wakes
-  step integrity {db one {PRAGMA integrity_check}} ok
+  step the-database-is-sound {db one {PRAGMA integrity_check}} ok
   close_db
 }
 
@@ -203,11 +203,11 @@ proc story_calls {} {
   set version [db one {SELECT claimq_version()}]
   close_db
   delete_db
-  step calls {
+  step every-call-is-answered {
     exec {*}$S(program) calls [pwd]/test.db
   } "version $version\njournal wal\nstale claim_lost\nother none"
   open_db
-  step rollback {
+  step an-order-and-its-job-are-rolled-back {
     execsql {
       SELECT group_concat(id) FROM orders;
       SELECT group_concat(payload) FROM claimq_job WHERE lane_id='orders';
@@ -221,7 +221,7 @@ proc story_drain {} {
   for {set i 0} {$i < 200} {incr i} {
     db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('drain','count')}
   }
-  step drain {
+  step two-workers-drain-a-lane {
     db eval {
       SELECT claimq_submit('drain', 'hold d1', 'priority', 1),
              claimq_submit('drain', 'hold d2', 'priority', 1)
@@ -261,7 +261,7 @@ proc commits {} {
 # One commit takes the first job, and each job is completed together with
 # taking the next: 21 for 20 jobs.  The lease is so long that none is renewed.
 proc story_commits {} {
-  step commits {
+  step one-commit-for-each-job {
     for {set i 0} {$i < 20} {incr i} {
       db eval {INSERT INTO claimq_job(lane_id, payload) VALUES('c', 'nothing')}
     }
@@ -276,7 +276,7 @@ proc story_commits {} {
 # What the handler does decides.  A job that fails is tried again, until its
 # attempts are used up: then it becomes a dead letter, as one that is rejected.
 proc story_outcomes {} {
-  step outcomes {
+  step the-handler-decides-the-outcome {
     db eval {
       SELECT claimq_submit('o','fail','backoff_ms',1),
              claimq_submit('o','later'), claimq_submit('o','reject'),
@@ -299,7 +299,7 @@ proc story_outcomes {} {
 # SIGTERM while one of five jobs is at hand: that one is finished, four are
 # given back at once, and nothing counts as an attempt.
 proc story_sigterm {} {
-  step sigterm {
+  step SIGTERM-gives-work-back {
     for {set i 1} {$i <= 5} {incr i} {
       db eval {SELECT claimq_submit('t', 'hold t' || $i)}
     }
@@ -321,7 +321,7 @@ proc story_sigterm {} {
 # A job that takes longer than its lease is renewed.  One that is taken away is
 # reported as lost, is not settled, and the worker goes on.
 proc story_lost {} {
-  step renew {
+  step a-long-job-is-renewed {
     db eval {SELECT claimq_submit('r', 'hold r1')}
     set pid [start_worker r 600 1]
     until_file r1.begun
@@ -333,7 +333,7 @@ proc story_lost {} {
     list [end_worker $pid] \
       [db one {SELECT attempt_index FROM claimq_job WHERE lane_id='r'}]
   } {{{exit 0} {begun 1}} 0}
-  step lost {
+  step a-lost-job-is-reported {
     set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
     db eval {SELECT claimq_submit('l', 'count')}
     set pid [start_worker l 600 1]
@@ -351,7 +351,7 @@ proc story_lost {} {
 
 # A worker that has found nothing more takes what is put later.
 proc story_wakes {} {
-  step wakes {
+  step an-idle-worker-is-woken {
     db eval {SELECT claimq_submit('w', 'count')}
     set pid [start_worker w 30000 1]
     until_sql {SELECT count(*)=1 FROM claimq_job
@@ -391,7 +391,7 @@ proc readme_story {language first worker {own ""}} {
   global S
   array set S [list language $language pids {} n 0]
   file delete {*}[glob -nocomplain app.db* *.out]
-  step readme-first {
+  step the-first-program-of-the-README {
     exec {*}$first 2>@1
     open_db app.db
     execsql {
@@ -399,7 +399,7 @@ proc readme_story {language first worker {own ""}} {
       SELECT lane_id, payload, state FROM claimq_job;
     }
   } {42 mail {order 42} ready}
-  step readme-worker {
+  step the-worker-of-the-README {
     set S(program) $worker
     set pid [start_worker {} {} {}]
     until_sql {SELECT state='completed' FROM claimq_job}
@@ -407,7 +407,7 @@ proc readme_story {language first worker {own ""}} {
     list $status [lrange [output $pid] end-1 end]
   } {{exit 0} {order 42}}
   if {$own ne ""} {
-    step readme-own {
+    step the-worker-of-the-README-with-writes-of-its-own {
       set S(program) $own
       execsql {SELECT claimq_submit('mail', 'order 43')}
       set pid [start_worker {} {} {}]

@@ -11,9 +11,9 @@
 **
 **     UPDATE ... SET claim_id=claimq_ids.claim_id, ... FROM claimq_ids(?1)
 **
-** They are those that the caller will get, and so are not computed again.  A
-** list may be longer than the rows it brings: the rest has no lease, and its
-** columns are NULL.
+** These are the leases that the caller will get, and so are not computed again.
+** A list may be longer than the rows it brings: the keys after them have no
+** lease, and its columns are NULL.
 */
 #include "claimq_int.h"
 
@@ -22,6 +22,7 @@
 */
 CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
   if( p->rc ) return;
+  assert( pIds->n>=0 && pIds->n<=pIds->nAlloc );
   if( pIds->n>=pIds->nAlloc ){
     int nNew = pIds->nAlloc ? pIds->nAlloc*2 : 16;
     i64 *aNew = claimqRealloc(p, pIds->a, nNew*(i64)sizeof(i64));
@@ -93,6 +94,9 @@ static int cqIdBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   return SQLITE_OK;
 }
 
+/*
+** xOpen.  Returns an SQLite code.
+*/
 static int cqIdOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqIdCursor *pNew = sqlite3_malloc(sizeof(*pNew));
   (void)pVtab;
@@ -107,12 +111,16 @@ static int cqIdClose(sqlite3_vtab_cursor *pCsr){
   return SQLITE_OK;
 }
 
+/*
+** xFilter: the list that is bound, none if it is anything else.
+*/
 static int cqIdFilter(
   sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
   int argc, sqlite3_value **argv
 ){
   CqIdCursor *p = (CqIdCursor*)pCsr;
   (void)idxStr; (void)argc;
+  assert( argc==idxNum );
   p->pIds = 0;
   if( idxNum==1 ) p->pIds = sqlite3_value_pointer(argv[0], CQ_IDS_TYPE);
   p->i = 0;
@@ -137,6 +145,8 @@ static int cqIdColumn(
 ){
   CqIdCursor *p = (CqIdCursor*)pCsr;
   const CqIds *pIds = p->pIds;
+  assert( p->i<pIds->n && pIds->nTurn<=pIds->n );
+  assert( iCol>=0 && iCol<3+CQ_NCLAIMCOL );
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
   }else if( iCol==2 ){
@@ -153,6 +163,9 @@ static int cqIdRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
   return SQLITE_OK;
 }
 
+/*
+** Register the table claimq_ids.  Returns an SQLite code.
+*/
 CQ_PRIV int claimqIdListRegister(CqConn *pConn){
   static const sqlite3_module module = {
     .xConnect    = cqIdConnect,

@@ -18,9 +18,9 @@
 ** statement that is run again claims again, and of two statements that are
 ** open at the same time each has its own.
 **
-** Which statement a cursor belongs to, a virtual table is not told.  But when
-** xBestIndex is called, the statement being compiled can be seen: it is the
-** first in sqlite3_next_stmt() that has no text yet.  Each prepare gets a
+** SQLite does not tell a virtual table which statement a cursor belongs to.  But
+** when xBestIndex is called, the statement being compiled can be seen: it is
+** the first in sqlite3_next_stmt() that has no text yet.  Each prepare gets a
 ** number (CqPrep), and the number travels with the plan to xFilter.
 **
 ** Two calls of xBestIndex belong to the same prepare if they see the same
@@ -39,9 +39,9 @@
 ** then is the first of the new ones filtered.  So if an xClose that follows an
 ** xOpen leaves no cursor, then the execution goes on as long as there are
 ** cursors that were not yet filtered, and one of those can take it up, if it is
-** filtered by the same prepare.  That these cursors may be another statement's,
-** and that the execution may have come to its end (an application's function
-** has closed a statement in between), does no harm: when the statement is run
+** filtered by the same prepare.  These cursors may belong to another statement,
+** and the execution may have come to its end (an application's function has
+** closed a statement in between).  That does no harm: when the statement is run
 ** again, its cursors are newer.
 **
 ** The statements of a trigger in the temp schema are compiled together and
@@ -80,6 +80,7 @@ CQ_PRIV CqPrep *claimqPrepNow(CqConn *pConn){
     pPrep = &p->aPrep[i%CQ_NPREP];
     if( pPrep->pStmt==pStmt && pPrep->pBelow==pBelow ) return pPrep;
   }
+  assert( p->iSeen<=p->iPrep );
   pPrep = &p->aPrep[++p->iPrep%CQ_NPREP];
   memset(pPrep, 0, sizeof(*pPrep));
   pPrep->iPrep = p->iPrep;
@@ -93,6 +94,7 @@ CQ_PRIV CqPrep *claimqPrepNow(CqConn *pConn){
 */
 CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
   CqPrep *pPrep = &pConn->claims.aPrep[iPrep%CQ_NPREP];
+  assert( iPrep>=0 && iPrep<=pConn->claims.iPrep );
   return pPrep->iPrep==iPrep ? pPrep : 0;
 }
 
@@ -191,7 +193,10 @@ static void cqReplaySweep(CqClaims *pClaims){
 static void cqUserUsed(CqClaims *pClaims, CqUser *pUser){
   CqUser **pp = &pClaims->pFresh;
   if( !pUser->bFresh ) return;
-  while( *pp!=pUser ) pp = &(*pp)->pNext;
+  while( *pp!=pUser ){
+    assert( *pp!=0 && (*pp)->bFresh );
+    pp = &(*pp)->pNext;
+  }
   *pp = pUser->pNext;
   pUser->bFresh = 0;
 }
@@ -229,7 +234,8 @@ CQ_PRIV void claimqUserEnter(CqOp *pOp, CqUser *pUser, i64 iPrep){
 }
 
 /*
-** xClose.
+** xClose: the cursor leaves its execution, which ends with the last one unless
+** a fresh cursor may still take it up.
 */
 CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
   CqClaims *pClaims = &pConn->claims;
@@ -268,6 +274,9 @@ static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
   }
 }
 
+/*
+** 1 if the answer is that of table pDef to these arguments.
+*/
 static int cqAnswerFits(
   const CqAnswer *p, const CqTableDef *pDef, sqlite3_value **apArg
 ){
@@ -368,6 +377,7 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   CqClaims *pClaims = &pOp->pConn->claims;
   CqAnswer *pNew;
   int i;
+  assert( pDef->nArg<=CQ_MAX_ARG && (pOp->rc || p->nUser>0) );
   if( p && p->pAnswer && p->pAnswer->rows.nRow==0 ){
     claimqReplayForget(pClaims, p);
   }
@@ -376,6 +386,7 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   pNew->pNext = p->pAnswer;
   p->pAnswer = pNew;
   pNew->ppSlot = cqReplaySlot(p, pDef, apArg);
+  assert( *pNew->ppSlot==0 );     /* Or it would have been replayed */
   *pNew->ppSlot = pNew;
   pNew->pDef = pDef;
   for(i=0; i<pDef->nArg; i++){

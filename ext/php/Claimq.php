@@ -211,11 +211,11 @@ final class ClaimqJob
     public readonly int $attempt;               // 0 is the first
     public readonly string $claimId;
     public readonly string $leaseToken;
-    private bool $lost = false;
 
     public function __construct(
         public readonly array $row,
-        private ClaimqWorker $worker,
+        private readonly ClaimqWorker $worker,
+        private readonly SQLite3 $db,           // the worker's
     ) {
         $this->id = $row['job_id'];
         $this->payload = $row['payload'];
@@ -230,13 +230,7 @@ final class ClaimqJob
      */
     public function lost(): bool
     {
-        $this->worker->listen();
-        return $this->lost;
-    }
-
-    public function setLost(): void
-    {
-        $this->lost = true;
+        return !$this->call('guard(?, ?)');
     }
 
     /** True when the worker is to end, and waits for this handler. */
@@ -261,6 +255,21 @@ final class ClaimqJob
         Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $this->claimId,
             $this->leaseToken, $leaseMs);
     }
+
+    /** The worker calls a verb.  False: the claim is lost. */
+    public function call(string $verb, mixed ...$values): bool
+    {
+        try {
+            Claimq::value($this->db, 'SELECT claimq_' . $verb, $this->claimId,
+                $this->leaseToken, ...$values);
+            return true;
+        } catch (Exception $error) {
+            if (Claimq::code($error) !== 'claim_lost') {
+                throw $error;
+            }
+            return false;
+        }
+    }
 }
 
 /**
@@ -272,11 +281,11 @@ final class ClaimqJob
  *
  * One connection claims, waits and settles; it settles a job and takes the next
  * one in the same transaction.  PHP has no threads: a child process with a
- * connection of its own renews what is held at a third of the lease, and ends
- * with its parent.  (Without the extension pcntl nobody does: $job->renew().)
- * If somebody else has taken a job over (after a pause longer than the lease,
- * or by claimq_revoke), $job->lost() says so, and the worker goes on with the
- * next job.
+ * connection of its own, the ClaimqRenewer, renews what is held at a third of
+ * the lease.  (Without the extension pcntl nobody does: $job->renew().)  If
+ * somebody else has taken a job over (after a pause longer than the lease, or
+ * by claimq_revoke), $job->lost() says so, and the worker goes on with the next
+ * job.
  *
  * SIGTERM and SIGINT, or stop(), end the loop: what is held and not begun is
  * given back at once, and the job at hand is finished.
@@ -286,13 +295,11 @@ final class ClaimqWorker
     private const WAIT_MS = 500;        // a signal is seen when it returns
 
     private bool $stopping = false;
-    private bool $handling = false;
+    private bool $handling = false;     // the handler works on the first:
+    private array $held = [];
     private int $begun = 0;
-    private array $waiting = [];        // held, and not begun
-    private ?ClaimqJob $current = null;
     private ?SQLite3 $db = null;
-    private mixed $child = null;        // a socket to the process that renews
-    private int $childPid = 0;
+    private ?ClaimqRenewer $renewer = null;
     private readonly string $owner;
     private readonly Closure $handler;
 
@@ -315,8 +322,9 @@ final class ClaimqWorker
     public function stop(): void
     {
         $this->stopping = true;
-        if ($this->handling) {
-            $this->giveBack();          // the connection is free meanwhile
+        if ($this->handling && $this->renewer !== null) {
+            $others = array_splice($this->held, 1);
+            $this->renewer->hold($this->held, $others);
         }
     }
 
@@ -328,84 +336,65 @@ final class ClaimqWorker
     /** Work until stop() or a signal; returns how many jobs were begun. */
     public function run(): int
     {
-        $pcntl = function_exists('pcntl_fork');
-        if ($pcntl) {
-            $this->fork();
+        $before = [];
+        if (function_exists('pcntl_fork')) {
+            $this->renewer = new ClaimqRenewer($this->path, $this->leaseMs);
             pcntl_async_signals(true);
             foreach ([SIGTERM, SIGINT] as $signal) {
+                $before[$signal] = pcntl_signal_get_handler($signal);
                 pcntl_signal($signal, fn () => $this->stop());
             }
         }
         $this->db = Claimq::open($this->path);
         try {
             while (!$this->stopping) {
-                $this->step();
+                $this->hold($this->held === [] ? $this->claimOrWait()
+                    : $this->work($this->held[0]));
             }
         } finally {
-            if ($this->current !== null) {      // it could not be settled
-                $this->take([$this->current]);
-            }
-            $this->giveBack();
-            $this->db->close();
-            if ($pcntl) {
-                fclose($this->child);
-                pcntl_waitpid($this->childPid, $status);
-                pcntl_signal(SIGTERM, SIG_DFL);
-                pcntl_signal(SIGINT, SIG_DFL);
+            try {
+                foreach ($this->held as $job) { // also what was not settled
+                    $job->call('release(?, ?)');
+                }
+            } finally {
+                $this->held = [];
+                $this->db->close();
+                $this->renewer?->end();
+                array_map('pcntl_signal', array_keys($before), $before);
             }
         }
         return $this->begun;
     }
 
-    /** Work on the next job that is held, or take some, or wait for one. */
-    private function step(): void
+    /** These are held from now on; the process that renews is told. */
+    private function hold(array $jobs): void
     {
-        $job = $this->begin();
-        if ($job !== null) {
-            $this->handling = true;
-            $outcome = $this->handle($job);
-            $this->handling = false;
-            $this->settle($job, ...$outcome);
-            return;
-        }
-        $jobs = $this->claim();
-        $this->take($jobs);
-        if ($jobs === []) {
-            Claimq::value($this->db, "SELECT claimq_wait(?, 'lane', ?,
-                'capabilities', ?, 'partition', ?)", self::WAIT_MS, $this->lane,
-                json_encode($this->capabilities), $this->partition);
+        if ($jobs !== [] || $this->held !== []) {
+            $this->held = $jobs;
+            $this->renewer?->hold($jobs);
         }
     }
 
-    private function claim(): array
+    /**
+     * Work on the first job that is held; settle it, and take the next one with
+     * the same commit.  Returns what is held then.
+     */
+    private function work(ClaimqJob $job): array
     {
-        $rows = Claimq::rows($this->db, 'SELECT * FROM claimq_lane
-            WHERE lane=? AND owner=? AND ttl_ms=? AND max_jobs=?
-              AND capabilities=? AND partition=?', $this->lane, $this->owner,
-            $this->leaseMs, $this->batch, json_encode($this->capabilities),
-            $this->partition);
-        return array_map(fn ($row) => new ClaimqJob($row, $this), $rows);
-    }
-
-    /** These are held from now on, and nothing is at hand. */
-    private function take(array $jobs): void
-    {
-        $this->current = null;
-        array_push($this->waiting, ...$jobs);
-        $this->tell();
-    }
-
-    /** The next job, which is at hand then; null if there is none. */
-    private function begin(): ?ClaimqJob
-    {
-        while (!$this->stopping && $this->waiting !== []) {
-            $job = array_shift($this->waiting);
-            if (!$job->lost()) {
-                $this->begun++;
-                return $this->current = $job;
-            }
+        $this->handling = true;         // from now on stop() gives back
+        if ($this->stopping) {
+            return $this->held;
         }
-        return null;
+        $this->begun++;
+        $settle = $this->handle($job);
+        $this->handling = false;
+        return Claimq::transaction($this->db, function () use ($job, $settle) {
+            $job->call(...$settle);
+            $others = array_slice($this->held, 1);
+            $others = array_filter($others, fn ($other) => !$other->lost());
+            return $others === [] && !$this->stopping ? $this->claim()
+                : array_values($others);
+        });
     }
 
     /** Call the handler; returns the verb that settles, and its arguments. */
@@ -426,142 +415,115 @@ final class ClaimqWorker
         }
     }
 
-    /** Settle the job, and take the next one with the same commit. */
-    private function settle(
-        ClaimqJob $job,
-        string $verb,
-        mixed ...$values,
-    ): void {
-        $settle = function () use ($job, $verb, $values) {
-            if (!$job->lost()) {
-                self::call($this->db, $job, $verb, ...$values);
-            }
-            $last = $this->waiting === [] && !$this->stopping;
-            return $last ? $this->claim() : [];
-        };
-        $this->take(Claimq::transaction($this->db, $settle));
-    }
-
-    /** A lost claim is remembered, and is no error. */
-    private static function call(
-        SQLite3 $db,
-        ClaimqJob $job,
-        string $verb,
-        mixed ...$values,
-    ): void {
-        try {
-            Claimq::value($db, 'SELECT claimq_' . $verb, $job->claimId,
-                $job->leaseToken, ...$values);
-        } catch (Exception $error) {
-            if (Claimq::code($error) !== 'claim_lost') {
-                throw $error;
-            }
-            $job->setLost();
-        }
-    }
-
-    private function giveBack(): void
+    private function claim(): array
     {
-        $jobs = $this->waiting;
-        $this->waiting = [];
-        foreach ($jobs as $job) {
-            try {
-                self::call($this->db, $job, 'release(?, ?)');
-            } catch (Exception) {
-                // Its lease will end.
-            }
-        }
-        $this->tell();
+        $rows = Claimq::rows($this->db, 'SELECT * FROM claimq_lane
+            WHERE lane=? AND owner=? AND ttl_ms=? AND max_jobs=?
+              AND capabilities=? AND partition=?', $this->lane, $this->owner,
+            $this->leaseMs, $this->batch, json_encode($this->capabilities),
+            $this->partition);
+        return array_map(fn ($row) => new ClaimqJob($row, $this, $this->db),
+            $rows);
     }
 
-    private function held(): array
+    private function claimOrWait(): array
     {
-        return array_filter([$this->current, ...$this->waiting]);
-    }
-
-    /** Tell the child what is held; one line of JSON. */
-    private function tell(): void
-    {
-        if ($this->child !== null) {
-            $claims = [];
-            foreach ($this->held() as $job) {
-                $claims[] = [$job->claimId, $job->leaseToken];
-            }
-            fwrite($this->child, json_encode($claims) . "\n");
+        $jobs = $this->claim();
+        if ($jobs === []) {
+            Claimq::value($this->db, "SELECT claimq_wait(?, 'lane', ?,
+                'capabilities', ?, 'partition', ?)", self::WAIT_MS, $this->lane,
+                json_encode($this->capabilities), $this->partition);
         }
+        return $jobs;
     }
+}
 
-    /** Hear from the child which claims are lost. */
-    public function listen(): void
-    {
-        while ($this->child !== null
-            && ($line = fgets($this->child)) !== false) {
-            foreach ($this->held() as $job) {
-                if ($job->claimId === trim($line)) {
-                    $job->setLost();
-                }
-            }
-        }
-    }
+/** A process that renews what a worker holds, and ends with the worker. */
+final class ClaimqRenewer
+{
+    private mixed $socket;
+    private int $pid;
 
-    private function fork(): void
+    public function __construct(string $path, private readonly int $leaseMs)
     {
         [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX,
             STREAM_SOCK_STREAM, 0);
-        $pid = pcntl_fork();
-        if ($pid < 0) {
+        $this->pid = pcntl_fork();
+        if ($this->pid < 0) {
             throw new RuntimeException('no process can be made that renews');
         }
-        if ($pid === 0) {
-            fclose($mine);
+        if ($this->pid === 0) {
             try {
-                $this->renew($its);
+                fclose($mine);
+                $this->loop($its, $path);
             } finally {
-                // Nothing of the parent is ended here.
+                // It ends here: nothing that the parent has open is closed.
                 posix_kill(posix_getpid(), SIGKILL);
             }
         }
-        fclose($its);
-        stream_set_blocking($mine, false);
-        $this->child = $mine;
-        $this->childPid = $pid;
+        $this->socket = $mine;
     }
 
-    /**
-     * The child: renews, until the parent closes the socket or is gone.  What
-     * fails for another reason than a lost claim is tried again at the next
-     * beat, or the lease ends.
-     */
-    private function renew(mixed $parent): void
+    /** Renew these from now on, and give those back: one line of JSON. */
+    public function hold(array $jobs, array $back = []): void
+    {
+        $claim = fn ($job) => [$job->claimId, $job->leaseToken];
+        $line = json_encode([array_map($claim, $jobs),
+            array_map($claim, $back)]);
+        if (@fwrite($this->socket, $line . "\n") === false) {
+            throw new RuntimeException('the process that renews has ended');
+        }
+    }
+
+    public function end(): void
+    {
+        fclose($this->socket);
+        pcntl_waitpid($this->pid, $status);
+    }
+
+    /** What the process does until its parent closes the socket or is gone. */
+    private function loop(mixed $socket, string $path): void
     {
         pcntl_signal(SIGTERM, SIG_IGN);
         pcntl_signal(SIGINT, SIG_IGN);
-        stream_set_blocking($parent, false);
-        $db = Claimq::open($this->path);
+        $db = Claimq::open($path);
         $claims = [];
-        $due = microtime(true) + $this->leaseMs / 3000;
-        while (!feof($parent)) {
-            $read = [$parent];
+        $beat = $this->leaseMs / 3000;
+        for ($due = microtime(true) + $beat;;) {
+            $ready = [$socket];
             $none = null;
             $us = (int) max(0, ($due - microtime(true)) * 1e6);
-            @stream_select($read, $none, $none, intdiv($us, 1000000),
-                $us % 1000000);
-            while (($line = fgets($parent)) !== false) {
-                $claims = json_decode($line);
-            }
-            if (microtime(true) < $due) {
-                continue;
-            }
-            $due = microtime(true) + $this->leaseMs / 3000;
-            foreach ($claims as [$id, $token]) {
-                try {
-                    Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $id,
-                        $token, $this->leaseMs);
-                } catch (Exception $error) {
-                    if (Claimq::code($error) === 'claim_lost') {
-                        fwrite($parent, $id . "\n");
-                    }
+            if (stream_select($ready, $none, $none, 0, $us) > 0) {
+                $line = fgets($socket);
+                if ($line === false) {
+                    return;
                 }
+                [$claims, $back] = json_decode($line);
+                self::call($db, 'release(?, ?)', $back);
+            }
+            if (microtime(true) >= $due) {
+                $due = microtime(true) + $beat;
+                self::call($db, 'renew(?, ?, ?)', $claims, $this->leaseMs);
+            }
+        }
+    }
+
+    /**
+     * Call a verb for each claim.  One that is lost is found out by the worker;
+     * what else fails is tried again the next time, or the lease ends.
+     */
+    private static function call(
+        SQLite3 $db,
+        string $verb,
+        array $claims,
+        int ...$values,
+    ): void {
+        foreach ($claims as $claim) {
+            try {
+                Claimq::value($db, 'SELECT claimq_' . $verb,
+                    ...[...$claim, ...$values]);
+            } catch (Exception) {
+                continue;
             }
         }
     }

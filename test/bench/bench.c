@@ -103,7 +103,7 @@ static int bnGroup(const BnMain *p){
   static const struct { const char *zName; int (*x)(const BnOptions*); } a[] = {
     {"workload", benchWorkloads}, {"depth", benchDepth},
     {"contention", benchContention}, {"space", benchSpace},
-    {"wait", benchWait}
+    {"wait", benchWait}, {"extra", benchExtra}
   };
   size_t i;
   for(i=0; i<sizeof(a)/sizeof(a[0]); i++){

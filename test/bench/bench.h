@@ -12,6 +12,7 @@
 **     bench_work.c     workloads, and the rounds that time them
 **     bench_depth.c    the same claim with more and more in the queue
 **     bench_contend.c  several processes on one file
+**     bench_extra.c    limits, schedules, dependencies, beside a plain lane
 **     bench_space.c    bytes written, size of the files
 **     bench_wait.c     being woken by a commit
 **
@@ -70,6 +71,7 @@ enum {
   BN_HEAD, BN_READ,               /* Outbox by hand: cursor, messages */
   BN_DONE,                        /* Complete: ?1 key, ?2 proof */
   BN_REST,                        /* The payloads that are left */
+  BN_MORE,                        /* Another one; bench_extra.c says which */
   BN_BEGIN, BN_COMMIT,
   BN_NSTMT
 };
@@ -81,6 +83,7 @@ struct BnQueue {
   int bEach;                      /* Each row of a claim is completed alone */
   int bParts;                     /* Scopes are partitions of one queue */
   int bNoPayload;                 /* Rows carry no job: nothing to tick off */
+  int bClaimq;                    /* claimq, also on the floor's side */
   int (*xTake)(BnSide*, int nMax);
 };
 
@@ -163,6 +166,11 @@ extern const BnQueue benchLane[BN_NSIDE];
 extern const BnQueue benchOutbox[BN_NSIDE];
 extern const BnQueue benchContest[BN_NSIDE];
 
+/* 1 if the side is claimq's. */
+int benchIsClaimq(const BnSide *p);
+int benchTakeClaimq(BnSide *p, int nMax);
+
+i64 benchNewSerials(BnSide *p, i64 n);
 void benchPut(BnSide *p);
 void benchFill(BnSide *p, i64 n);
 void benchFillBy(BnSide *p, const char *zSql, i64 n);
@@ -173,7 +181,7 @@ int benchLook(BnSide *p);
 /**************************************************************************
 ** bench_work.c: workloads.
 */
-enum { BN_DO_PUT, BN_DO_CLAIM, BN_DO_IDLE };
+enum { BN_DO_PUT, BN_DO_CLAIM, BN_DO_IDLE, BN_DO_OWN };
 
 struct BnWork {
   const char *zKey;               /* "session.claim": for -only */
@@ -185,6 +193,7 @@ struct BnWork {
   int nOp;                        /* Operations in one block */
   double rTarget;                 /* Largest ratio wanted; 0: none */
   int bStocked;                   /* Jobs enough are there from the start */
+  void (*xOwn)(BnSide*);          /* One operation, for BN_DO_OWN */
 };
 
 struct BnTimes {
@@ -232,5 +241,6 @@ int benchDepth(const BnOptions *pOpt);          /* bench_depth.c */
 int benchContention(const BnOptions *pOpt);     /* bench_contend.c */
 int benchSpace(const BnOptions *pOpt);          /* bench_space.c */
 int benchWait(const BnOptions *pOpt);           /* bench_wait.c */
+int benchExtra(const BnOptions *pOpt);          /* bench_extra.c */
 
 #endif

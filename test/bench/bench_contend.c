@@ -211,8 +211,8 @@ static int bnProcesses(
 
 int benchContention(const BnOptions *pOpt){
   static const BnWork aWork[] = {
-    {"session", "session claim+complete", benchSession, 0, 1, 0, 0, 0.8, 0},
-    {"lane", "lane claim+complete", benchLane, 0, 1, 0, 0, 0, 0},
+    {"session", "session claim+complete", benchSession, 0, 1, 0, 0, 0.8, 0, 0},
+    {"lane", "lane claim+complete", benchLane, 0, 1, 0, 0, 0, 0, 0},
   };
   BnCrowd *pCrowd = benchShared(sizeof(BnCrowd));
   int nFail = 0, i, nProc;

@@ -115,6 +115,10 @@ void benchRun(BnSide *p, int eStmt){
   benchReset(p, pStmt);
 }
 
+int benchIsClaimq(const BnSide *p){
+  return p->eSide==BN_CLAIMQ || p->pQueue->bClaimq;
+}
+
 i64 benchSteps(BnSide *p){
   i64 n = 0;
   int i;
@@ -122,7 +126,7 @@ i64 benchSteps(BnSide *p){
     if( p->apStmt[i]==0 ) continue;
     n += sqlite3_stmt_status(p->apStmt[i], SQLITE_STMTSTATUS_VM_STEP, 0);
   }
-  if( p->eSide==BN_CLAIMQ ){
+  if( benchIsClaimq(p) ){
     n += benchInt(p, "SELECT sum(vm_steps) FROM claimq_stmt");
   }
   return n;
@@ -144,7 +148,7 @@ void benchConnect(BnSide *p){
   if( sqlite3_open(p->zFile, &p->db) ) bnFail(p, p->zFile);
   sqlite3_busy_timeout(p->db, BN_BUSY_MS);
   benchExec(p, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
-  if( p->eSide==BN_CLAIMQ ) bnLoad(p);
+  if( benchIsClaimq(p) ) bnLoad(p);
 }
 
 void benchDisconnect(BnSide *p){
@@ -283,7 +287,7 @@ int benchCheck(BnSide *p){
   if( nLost || nTwice || *p->pnBusy ){
     fprintf(stderr, "FAILED: %s %s: of %lld jobs %lld lost, %lld done more than"
             " once; SQLITE_BUSY %lld times\n", p->pQueue->zName,
-            p->eSide==BN_CLAIMQ ? "claimq" : "floor",
+            benchIsClaimq(p) ? "claimq" : "floor",
             p->nSerial, nLost, nTwice, *p->pnBusy);
     return 1;
   }

@@ -232,7 +232,7 @@ static void bnIdle(
 ){
   int bFree = pShape->azFill[BN_FLOOR]==0;
   char zKey[60], zName[100];
-  BnWork work = {zKey, zName, 0, BN_DO_IDLE, 1, 0, 1000, 0, 0};
+  BnWork work = {zKey, zName, 0, BN_DO_IDLE, 1, 0, 1000, 0, 0, 0};
   int i;
   if( pShape->aQueue==benchOutbox || pShape->aQueue==benchContest ) return;
   sqlite3_snprintf(sizeof(zKey), zKey, "%s.idle", pShape->zKey);
@@ -252,7 +252,7 @@ static int bnSize(
   const BnOptions *pOpt, const BnShape *pShape, int n, double *aFirst
 ){
   char zParam[60], zName[100];
-  BnWork work = {pShape->zKey, zName, 0, BN_DO_CLAIM, 1, 0, 200, 0, 0};
+  BnWork work = {pShape->zKey, zName, 0, BN_DO_CLAIM, 1, 0, 200, 0, 0, 0};
   BnSide *aSide[BN_NSIDE];
   int nFail = 0, i;
   work.aQueue = pShape->aQueue;

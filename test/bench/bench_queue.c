@@ -26,7 +26,6 @@
 static int bnTakeFloor(BnSide *p, int nMax);
 static int bnTakeFloorOutbox(BnSide *p, int nMax);
 static int bnTakeFloorContest(BnSide *p, int nMax);
-static int bnTakeClaimq(BnSide *p, int nMax);
 
 const BnQueue benchSession[BN_NSIDE] = {
   {
@@ -62,7 +61,7 @@ const BnQueue benchSession[BN_NSIDE] = {
       [BN_DONE] = "SELECT claimq_complete(?1,?2)",
       [BN_REST] = "SELECT payload FROM claimq_batch",
     },
-    .xTake = bnTakeClaimq,
+    .xTake = benchTakeClaimq,
   }
 };
 
@@ -106,7 +105,7 @@ const BnQueue benchLane[BN_NSIDE] = {
         " WHERE terminal_at_ms IS NULL",
     },
     .bEach = 1,
-    .xTake = bnTakeClaimq,
+    .xTake = benchTakeClaimq,
   }
 };
 
@@ -153,7 +152,7 @@ const BnQueue benchOutbox[BN_NSIDE] = {
         " WHERE seq>processed_seq",
     },
     .bParts = 1,
-    .xTake = bnTakeClaimq,
+    .xTake = benchTakeClaimq,
   }
 };
 
@@ -185,7 +184,7 @@ const BnQueue benchContest[BN_NSIDE] = {
         " WHERE owner_id='worker-1'",
     },
     .bNoPayload = 1,
-    .xTake = bnTakeClaimq,
+    .xTake = benchTakeClaimq,
   }
 };
 
@@ -203,7 +202,7 @@ static const char *bnScope(BnSide *p){
   return p->zScopeBuf;
 }
 
-static i64 bnNewSerials(BnSide *p, i64 n){
+i64 benchNewSerials(BnSide *p, i64 n){
   i64 iFirst = p->nSerial;
   p->nSerial += n;
   if( p->nSerial>BN_NSERIAL ) benchDie("more than %d jobs", BN_NSERIAL);
@@ -213,7 +212,7 @@ static i64 bnNewSerials(BnSide *p, i64 n){
 void benchPut(BnSide *p){
   sqlite3_stmt *pStmt = benchStmt(p, BN_PUT);
   char z[BN_NPAYLOAD];
-  benchPayload(bnNewSerials(p, 1), z);
+  benchPayload(benchNewSerials(p, 1), z);
   sqlite3_bind_text(pStmt, 1, p->zScope, -1, SQLITE_STATIC);
   sqlite3_bind_text(pStmt, 2, z, BN_NPAYLOAD, SQLITE_STATIC);
   sqlite3_bind_int64(pStmt, 3, benchNowMs());
@@ -222,7 +221,7 @@ void benchPut(BnSide *p){
 }
 
 static void bnFillStmt(BnSide *p, sqlite3_stmt *pStmt, i64 n){
-  sqlite3_bind_int64(pStmt, 1, bnNewSerials(p, n));
+  sqlite3_bind_int64(pStmt, 1, benchNewSerials(p, n));
   sqlite3_bind_int64(pStmt, 2, n);
   sqlite3_bind_text(pStmt, 3, p->zScope, -1, SQLITE_STATIC);
   sqlite3_bind_int(pStmt, 4, p->nScope);
@@ -356,7 +355,7 @@ static int bnText(sqlite3_stmt *pStmt, int iCol, char *z, int nMax){
 }
 
 /* Rows that share their claim (bEach=0) need its id and token once. */
-static int bnTakeClaimq(BnSide *p, int nMax){
+int benchTakeClaimq(BnSide *p, int nMax){
   sqlite3_stmt *pStmt = benchStmt(p, BN_TAKE);
   sqlite3_bind_text(pStmt, 1, bnScope(p), -1, SQLITE_STATIC);
   sqlite3_bind_int64(pStmt, 2, BN_LEASE_MS);
@@ -412,12 +411,12 @@ static int bnDoneClaimq(BnSide *p, const BnClaim *pClaim){
 ** Complete all that is held, and tick it off.
 */
 void benchDone(BnSide *p){
-  int nWant = p->eSide==BN_FLOOR || p->pQueue->bEach ? 1 : p->nClaim;
+  int nWant = !benchIsClaimq(p) || p->pQueue->bEach ? 1 : p->nClaim;
   int i;
   for(i=0; i<p->nClaim; i++){
     if( i==0 || p->pQueue->bEach ){
-      int n = p->eSide==BN_FLOOR ? bnDoneFloor(p, &p->aClaim[i])
-                                 : bnDoneClaimq(p, &p->aClaim[i]);
+      int n = benchIsClaimq(p) ? bnDoneClaimq(p, &p->aClaim[i])
+                               : bnDoneFloor(p, &p->aClaim[i]);
       if( n!=nWant ) benchDie("%d rows done instead of %d", n, nWant);
     }
     if( p->pQueue->bNoPayload==0 ) benchTick(p, p->aClaim[i].iSerial);
@@ -432,7 +431,7 @@ void benchDone(BnSide *p){
 int benchLook(BnSide *p){
   sqlite3_stmt *pStmt;
   int nRow = 0;
-  if( p->eSide==BN_CLAIMQ ) return benchTake(p, 1);
+  if( benchIsClaimq(p) ) return benchTake(p, 1);
   pStmt = benchStmt(p, BN_LOOK);
   sqlite3_bind_text(pStmt, 1, p->zScope, -1, SQLITE_STATIC);
   sqlite3_bind_int(pStmt, 2, 1);

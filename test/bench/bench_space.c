@@ -87,7 +87,7 @@ static int bnQueueSpace(const BnOptions *pOpt, const BnQueue *aQueue){
   i64 nJob = pOpt->bQuick ? 50000 : 1000000;
   double aByte[BN_NSIDE][4];
   char zKey[30], zName[80];
-  BnWork work = {zKey, zName, 0, 0, 1, 0, 0, 0, 0};
+  BnWork work = {zKey, zName, 0, 0, 1, 0, 0, 0, 0, 0};
   int nFail = 0, i;
   for(i=0; i<BN_NSIDE; i++){
     BnSide *p = benchOpen(pOpt, aQueue, i);

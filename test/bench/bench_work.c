@@ -22,46 +22,46 @@
 
 static const BnWork aWork[] = {
   {"session.enqueue", "session enqueue",
-    benchSession, BN_DO_PUT, 1, 0, 500, 1.5, 0},
+    benchSession, BN_DO_PUT, 1, 0, 500, 1.5, 0, 0},
   {"session.enqueue100", "session enqueue, 100 in a transaction",
-    benchSession, BN_DO_PUT, 1, 100, 2000, 1.5, 0},
-  {"lane.submit", "lane submit", benchLane, BN_DO_PUT, 1, 0, 500, 0, 0},
+    benchSession, BN_DO_PUT, 1, 100, 2000, 1.5, 0, 0},
+  {"lane.submit", "lane submit", benchLane, BN_DO_PUT, 1, 0, 500, 0, 0, 0},
   {"lane.submit100", "lane submit, 100 in a transaction",
-    benchLane, BN_DO_PUT, 1, 100, 2000, 0, 0},
-  {"outbox.publish", "outbox publish", benchOutbox, BN_DO_PUT, 1, 0, 500, 0, 0},
+    benchLane, BN_DO_PUT, 1, 100, 2000, 0, 0, 0},
+  {"outbox.publish", "outbox publish", benchOutbox, BN_DO_PUT, 1, 0, 500, 0, 0, 0},
   {"outbox.publish100", "outbox publish, 100 in a transaction",
-    benchOutbox, BN_DO_PUT, 1, 100, 2000, 0, 0},
+    benchOutbox, BN_DO_PUT, 1, 100, 2000, 0, 0, 0},
   {"session.claim", "session claim+complete",
-    benchSession, BN_DO_CLAIM, 1, 0, 500, 1.4, 0},
+    benchSession, BN_DO_CLAIM, 1, 0, 500, 1.4, 0, 0},
   {"session.claim.txn1", "session claim+complete in a transaction",
-    benchSession, BN_DO_CLAIM, 1, 1, 500, 1.4, 0},
+    benchSession, BN_DO_CLAIM, 1, 1, 500, 1.4, 0, 0},
   {"session.claim.txn100", "session claim+complete, 100 in a transaction",
-    benchSession, BN_DO_CLAIM, 1, 100, 1000, 1.4, 0},
+    benchSession, BN_DO_CLAIM, 1, 100, 1000, 1.4, 0, 0},
   {"lane.claim", "lane claim+complete",
-    benchLane, BN_DO_CLAIM, 1, 0, 500, 2.2, 0},
+    benchLane, BN_DO_CLAIM, 1, 0, 500, 2.2, 0, 0},
   {"lane.claim.txn1", "lane claim+complete in a transaction",
-    benchLane, BN_DO_CLAIM, 1, 1, 500, 2.2, 0},
+    benchLane, BN_DO_CLAIM, 1, 1, 500, 2.2, 0, 0},
   {"lane.claim.txn100", "lane claim+complete, 100 in a transaction",
-    benchLane, BN_DO_CLAIM, 1, 100, 1000, 2.2, 0},
+    benchLane, BN_DO_CLAIM, 1, 100, 1000, 2.2, 0, 0},
   {"session.group8", "session joined group of 8",
-    benchSession, BN_DO_CLAIM, 8, 0, 100, 0, 0},
+    benchSession, BN_DO_CLAIM, 8, 0, 100, 0, 0, 0},
   {"session.group32", "session joined group of 32",
-    benchSession, BN_DO_CLAIM, 32, 0, 50, 0, 0},
+    benchSession, BN_DO_CLAIM, 32, 0, 50, 0, 0, 0},
   {"session.group128", "session joined group of 128",
-    benchSession, BN_DO_CLAIM, 128, 0, 20, 1.3, 0},
-  {"lane.max8", "lane max_jobs 8", benchLane, BN_DO_CLAIM, 8, 0, 100, 0, 0},
-  {"lane.max32", "lane max_jobs 32", benchLane, BN_DO_CLAIM, 32, 0, 50, 0, 0},
+    benchSession, BN_DO_CLAIM, 128, 0, 20, 1.3, 0, 0},
+  {"lane.max8", "lane max_jobs 8", benchLane, BN_DO_CLAIM, 8, 0, 100, 0, 0, 0},
+  {"lane.max32", "lane max_jobs 32", benchLane, BN_DO_CLAIM, 32, 0, 50, 0, 0, 0},
   {"lane.max128", "lane max_jobs 128",
-    benchLane, BN_DO_CLAIM, 128, 0, 20, 0, 0},
+    benchLane, BN_DO_CLAIM, 128, 0, 20, 0, 0, 0},
   {"outbox.batch100", "outbox batch of 100",
-    benchOutbox, BN_DO_CLAIM, 100, 0, 100, 0, 0},
+    benchOutbox, BN_DO_CLAIM, 100, 0, 100, 0, 0, 0},
   {"contest.claim", "contest claim+release",
-    benchContest, BN_DO_CLAIM, 1, 0, 500, 0, 0},
+    benchContest, BN_DO_CLAIM, 1, 0, 500, 0, 0, 0},
   {"session.idle", "session idle claim",
-    benchSession, BN_DO_IDLE, 1, 0, 3000, 1.2, 0},
-  {"lane.idle", "lane idle claim", benchLane, BN_DO_IDLE, 1, 0, 3000, 1.2, 0},
+    benchSession, BN_DO_IDLE, 1, 0, 3000, 1.2, 0, 0},
+  {"lane.idle", "lane idle claim", benchLane, BN_DO_IDLE, 1, 0, 3000, 1.2, 0, 0},
   {"outbox.idle", "outbox idle claim",
-    benchOutbox, BN_DO_IDLE, 1, 0, 3000, 1.2, 0},
+    benchOutbox, BN_DO_IDLE, 1, 0, 3000, 1.2, 0, 0},
 };
 #define BN_NWORK ((int)(sizeof(aWork)/sizeof(aWork[0])))
 
@@ -75,7 +75,9 @@ static const BnWork aWork[] = {
 */
 static void bnOperation(const BnWork *pWork, BnSide *p){
   int bTxn = p->pQueue->bEach && pWork->nGroup>1 && pWork->nTxn==0;
-  if( pWork->eDo==BN_DO_PUT ){
+  if( pWork->eDo==BN_DO_OWN ){
+    pWork->xOwn(p);
+  }else if( pWork->eDo==BN_DO_PUT ){
     benchPut(p);
   }else if( pWork->eDo==BN_DO_IDLE ){
     if( benchLook(p) ) benchDie("%s: there is something", pWork->zKey);

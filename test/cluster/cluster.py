@@ -9,13 +9,19 @@ long it takes: whoever waits, waits as long as things go on, and then five
 minutes more.  With CI=true a story that would begin after half an hour is
 SKIPPED.
 """
-import json, os, re, shutil, signal, subprocess, sys, time, traceback
+import contextlib, json, os, re, shutil, signal, subprocess, sys, time
+import traceback
+
+try:
+    import sqlite3
+except ImportError:
+    sqlite3 = None
 
 from check import checks
-from client import CallError, Cluster, now_ms
+from client import CallError, Cluster, REPLICATED, now_ms
 from load import Load, setup
-from rqlite import (PATIENCE, Loopback, Namespaces, Nodes, content, differences,
-                    free_port, same_version, until)
+from rqlite import (PATIENCE, Loopback, Namespaces, Node, Nodes, content,
+                    differences, free_port, same_version, until)
 from speed import percentile, table, waits
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -75,10 +81,10 @@ def equal(t, what, nodes):
     """All tables of all nodes, the schema and the indexes are the same."""
     nodes.settle()
     first, *others = nodes
-    expect = content(first)
+    expect = content(first.ask)
     t.ok(f"{what}: all tables of all {len(others) + 1} nodes are equal",
          [f"node {first.number} and node {node.number}: {d}"
-          for node in others for d in differences(expect, content(node))])
+          for node in others for d in differences(expect, content(node.ask))])
 
 
 def left(nodes):
@@ -166,14 +172,10 @@ def versions(t):
     except RuntimeError as error:
         t.ok("a node without claimq is refused",
              "no such function" in str(error))
-    # The same extension, but for the number that it answers.
-    version = same_version(list(nodes)).encode()
-    other = os.path.join(t.folder, "newer", "claimq.so")
-    os.makedirs(os.path.dirname(other))
-    with open(t.extension, "rb") as file, open(other, "wb") as copy:
-        copy.write(file.read().replace(
-            version + b"\0", version[:-1] + b"x\0"))
-    newer = Nodes(Loopback(), t.program, other, os.path.join(t.folder, "newer"))
+    folder = os.path.join(t.folder, "newer")
+    newer = Nodes(Loopback(), t.program,
+                  another_version(t, same_version(list(nodes)), "x", folder),
+                  folder)
     t.clusters.append(newer)
     newer.start([[]])
     try:
@@ -181,7 +183,72 @@ def versions(t):
         t.ok("a node with another claimq is refused", False)
     except RuntimeError as error:
         t.ok("a node with another claimq is refused",
-             version.decode()[:-1] + "x" in str(error) or [error])
+             "x'" in str(error) or [error])
+    # What becomes of a node without claimq that nobody has asked.
+    setup(nodes.cluster())
+    nodes.extension = None
+    blind = nodes.add()
+    nodes.join(blind)
+    submit = ["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms]
+    claim = ["SELECT payload FROM claimq_lane('l', 'w') WHERE now_ms=?", now_ms]
+    job, row = Cluster([blind.http]).call(submit, claim)
+    nodes.settle()
+    t.ok("such a node sends calls to the leader, and has nothing itself",
+         row == [["x"]] and blind.ask(["SELECT name FROM sqlite_schema WHERE"
+                                       " name LIKE 'claimq%'"])[0] == []
+         or [job, row])
+
+
+def another_version(t, version, mark, folder):
+    """A copy of the extension that has a mark for the last character of the
+    version that it answers."""
+    with open(t.extension, "rb") as file:
+        program = file.read()
+    os.makedirs(folder, exist_ok=True)
+    name = os.path.join(folder, "claimq.so")
+    with open(name + ".new", "wb") as copy:
+        copy.write(program.replace(version.encode() + b"\0",
+                                   (version[:-1] + mark).encode() + b"\0"))
+    os.rename(name + ".new", name)
+    return name
+
+
+def upgrade(t):
+    """All nodes get another claimq.so.
+
+    A node that starts carries out once more what is in its log and in no
+    snapshot, now by the new one."""
+    folder = os.path.join(t.folder, "upgrade", "extension")
+    os.makedirs(folder)
+    nodes = t.nodes("upgrade")
+    nodes.extension = shutil.copy(t.extension, folder)
+    nodes.start()
+    version, cluster = same_version(list(nodes)), nodes.cluster()
+    setup(cluster)
+    job, claim, *_ = cluster.call(
+        ["SELECT claimq_submit('l', 'x', 'now_ms', ?)", now_ms],
+        ["SELECT claim_id, lease_token FROM claimq_lane('l', 'w')"
+         " WHERE now_ms=?", now_ms],
+        ["CREATE TABLE seen(version)"],
+        ["INSERT INTO seen SELECT claimq_version()"])
+    for mark, snapshot, expect in ("b", False, "b"), ("c", True, "b"):
+        nodes.settle()
+        if snapshot:
+            nodes.snapshot("")
+        another_version(t, version, mark, folder)
+        nodes.restart(Node.end)
+        nodes.settle()
+        seen = [node.ask(["SELECT substr(version, -1) FROM seen"])[0][0][0]
+                for node in nodes]
+        t.ok("after a snapshot of each node the new claimq.so decides nothing"
+             " again" if snapshot else "without snapshots a new claimq.so"
+             " carries out the calls of the log again",
+             seen == [expect] * 3 and same_version(list(nodes))[-1] == mark
+             or [seen])
+    done, = cluster.call(["SELECT claimq_complete(?, ?, 'now_ms', ?)",
+                          *claim[0], now_ms])
+    t.ok("a claim is completed two versions later", done == [[1]] or [done])
+    equal(t, "after the upgrades", nodes)
 
 
 def clock(t):
@@ -257,6 +324,9 @@ def endpoints(t):
     t.ok("/db/execute claims, and loses the rows",
          active() == 1 and said is None or [said])
     submit()
+    rows, = post("/db/request", claim)
+    t.ok("/db/request without level=strong claims", len(rows) == 1 or [rows])
+    submit()
     rows, = post("/db/request?level=strong", claim)
     t.ok("/db/request?level=strong claims", len(rows) == 1 or [rows])
     verb = ["SELECT claimq_release(?, ?, 'now_ms', ?)", *rows[0], now_ms]
@@ -298,6 +368,128 @@ def endpoints(t):
     t.ok("a guard that fails undoes the transaction",
          "claimq: claim_lost: " in str(said[0]) and not node.ask(
              ["SELECT 1 FROM ledger"])[0] or [said])
+    submit()
+    before = active()
+    said = post("/db/request?level=strong&transaction", claim, guard)
+    t.ok("a claim that was rolled back with the rest is still in the answer",
+         len(said[0]) == 1 and "claimq: claim_lost: " in str(said[1])
+         and active() == before or [said])
+    said = post("/db/request?level=strong&transaction", claim,
+                ["INSERT INTO nowhere VALUES(1)"])
+    t.ok("a statement that cannot be prepared does not undo the others",
+         len(said[0]) == 1 and "no such table" in str(said[1])
+         and active() == before + 1 or [said])
+    # The write-shaped form, for clients that send each SELECT to /db/query.
+    shaped = ("INSERT INTO mine SELECT job_id, claim_id, lease_token FROM"
+              " claimq_lane('l', 'w') WHERE now_ms=? RETURNING%sclaim_id")
+    cluster.call(["CREATE TABLE mine(job_id INTEGER PRIMARY KEY, claim_id TEXT,"
+                  " lease_token TEXT)"])
+    for blank, n in (" ", 1), ("\n", 0):
+        submit()
+        before = active()
+        said, = post("/db/execute", [shaped % blank, now_ms])
+        t.ok("/db/execute of INSERT ... SELECT ... RETURNING"
+             + (" answers" if n else ", not on one line, loses the answer"),
+             len(said or []) == n and active() == before + 1 or [said])
+    submit()
+    before = active()
+    node.get("/db/execute?queue&wait&timeout=60s",
+             json.dumps([claim], default=lambda f: f()).encode())
+    t.ok("/db/execute?queue claims, and loses the rows", active() == before + 1)
+
+
+def values(t):
+    """Every kind of value arrives as it was put."""
+    nodes = t.nodes("values")
+    nodes.start([[]])
+    cluster = nodes.cluster()
+    setup(cluster)
+
+    def ask(*statements):
+        answers = cluster.call(*statements)
+        for answer in answers:
+            if isinstance(answer, CallError):
+                raise answer
+        return answers
+    wrong = []
+    for value in (2**63 - 1, -2**63, 2**53 + 1, 0, 1.5, 5e-324, 1e300, None, "",
+                  "text", "12", "\u00e9\U0001f600\0 and more", [],
+                  [0, 255, 254], list(range(256))):
+        *_, lane, session, outbox = ask(
+            ["SELECT claimq_submit('v', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT claimq_enqueue('v', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT claimq_publish('mail', ?, 'now_ms', ?)", value, now_ms],
+            ["SELECT payload, claim_id, lease_token FROM claimq_lane('v', 'w')"
+             " WHERE now_ms=?", now_ms],
+            ["SELECT payload, claim_id, lease_token FROM claimq('v', 'w')"
+             " WHERE now_ms=?", now_ms],
+            ["SELECT payload, claim_id, lease_token"
+             " FROM claimq_outbox('mail', 'w') WHERE now_ms=?", now_ms])
+        ask(["SELECT claimq_renew(?, ?, 1000, ?, 'progress', ?)",
+             *lane[0][1:], now_ms, value],
+            ["SELECT claimq_release(?, ?, 'now_ms', ?)", *lane[0][1:], now_ms])
+        again, = ask(["SELECT progress, claim_id, lease_token"
+                      " FROM claimq_lane('v', 'w') WHERE now_ms=?", now_ms])
+        _, result, _, _, letter = ask(
+            ["SELECT claimq_complete(?, ?, 'now_ms', ?, 'result', ?)",
+             *again[0][1:], now_ms, value],
+            ["SELECT result FROM claimq_job ORDER BY job_id DESC LIMIT 1"],
+            ["SELECT claimq_reject(?, ?, 'no', 'now_ms', ?)", *session[0][1:],
+             now_ms],
+            ["SELECT claimq_complete(?, ?, 'now_ms', ?)", *outbox[0][1:],
+             now_ms],
+            ["SELECT payload, claim_id, lease_token FROM"
+             " claimq_dead_letter('session', 'v', 'w') WHERE now_ms=?", now_ms])
+        ask(["SELECT claimq_complete(?, ?, 'now_ms', ?)", *letter[0][1:],
+             now_ms])
+        put = bytes(value) if isinstance(value, list) else value
+        for name, rows in (("lane", lane), ("session", session),
+                           ("outbox", outbox), ("progress", again),
+                           ("result", result), ("letter", letter)):
+            if rows[0][0] != put or type(rows[0][0]) is not type(put):
+                wrong.append(f"{name}: {put!r} came back as {rows[0][0]!r}")
+    t.ok("integers, reals, texts, BLOBs and NULL, as payload, progress and"
+         " result", wrong)
+
+
+def history(t):
+    """A random history of all calls, on a cluster and on plain SQLite."""
+    if not sqlite3:
+        t.skip("history", "this Python was built without SQLite")
+        return
+    count = 500 if QUICK else 3000
+    plain, log = (os.path.join(t.folder, f"history.{end}")
+                  for end in ("db", "log"))
+    subprocess.run([os.environ.get("TCLSH", "tclsh"),
+                    os.path.join(HERE, "history.tcl"), t.extension, plain, log,
+                    str(count), "7"], check=True)
+    nodes = t.nodes("history", options=["-raft-snap", "300",
+                                        "-raft-snap-int", "1s"])
+    nodes.start([["-auto-optimize-int", "1s"], ["-auto-vacuum-int", "2s"], []])
+    same_version(list(nodes))
+    cluster, wrong = nodes.cluster(), []
+    cluster.call(["CREATE TABLE done(id INTEGER PRIMARY KEY)"])
+    with contextlib.closing(sqlite3.connect(log)) as db:
+        calls = db.execute("SELECT id, sql, ok FROM log ORDER BY id").fetchall()
+    for number, sql, ok in calls:
+        if number == count // 2:
+            leader = nodes.leader()
+            leader.kill()
+        answers = cluster.call(["INSERT INTO done(id) VALUES(?)", number],
+                               [sql], path=REPLICATED + "&transaction")
+        errors = [str(a) for a in answers if isinstance(a, CallError)]
+        # One that is sent again because the answer was lost is done already.
+        if ok != (not errors or "UNIQUE constraint failed: done" in errors[0]):
+            wrong.append(f"call {number}, {sql}: {errors}")
+        if number == count // 2:
+            nodes.join(leader)
+    t.ok(f"{len(calls)} calls are carried out or refused, as by plain SQLite",
+         wrong)
+    equal(t, "at the end", nodes)
+    with contextlib.closing(sqlite3.connect(plain)) as db:
+        t.ok("and equal to those of plain SQLite", differences(
+            content(lambda s: [[list(r) for r in db.execute(s[0], s[1:])]]),
+            content(nodes.leader().ask)))
 
 
 def load(t):
@@ -333,12 +525,14 @@ def load(t):
         away = next(n for n in nodes if n is not nodes.leader())
         away.kill()
         progress.at(0.3)
-        nodes.compact()
+        for _ in range(20):          # it misses so many at least
+            nodes.cluster().call(["SELECT 1"])
+        nodes.snapshot()
         mark = len(away.log())
         nodes.join(away)
         t.ok("a node that was away while the log was compacted is sent a"
              " snapshot", away.was_sent_snapshot(mark))
-        nodes.compact()
+        nodes.snapshot()
         late = nodes.add()
         nodes.join(late)
         t.ok("a node that joins late is sent a snapshot",
@@ -360,24 +554,21 @@ def load(t):
     t.ok("node 2 has vacuumed")
     equal(t, "at the end", nodes)
     backup(t, nodes)
-    for node in nodes:
-        node.kill()
-    for node in nodes:
-        node.start()
-    for node in nodes:
-        until(f"node {node.number} ready", node.ready)
+    before = content(first.ask)
+    nodes.restart(Node.kill)
     equal(t, "after all were killed and started again", nodes)
+    t.ok("and as before", differences(before, content(first.ask)))
 
 
 def backup(t, nodes):
     """A backup, loaded into a new node of its own."""
-    data = nodes.leader().get("/db/backup")
+    data = until("a backup", lambda: nodes.leader().get("/db/backup"))
     fresh = t.nodes("restored")
     fresh.start([[]])
     node, = fresh
-    node.get("/db/load", data)
+    node.get("/db/load", data, PATIENCE)
     t.ok("a node restored from a backup is equal",
-         differences(content(nodes.leader()), content(node)))
+         differences(content(nodes.leader().ask), content(node.ask)))
     cluster = fresh.cluster()
     job, claim = cluster.call(
         ["SELECT claimq_submit('again', 'x', 'now_ms', ?)", now_ms],
@@ -477,7 +668,7 @@ def worker_life(t, nodes):
     folder, cluster = os.path.join(t.folder, "life"), nodes.cluster()
     os.makedirs(folder)
     crew = Crew(folder, [os.path.join(HERE, "worker.py"), folder, "life",
-                         f"127.0.0.1:{free_port('127.0.0.1')}",
+                         f"127.0.0.1:{free_port()}",
                          *nodes.addresses()])
 
     def submit(payload):
@@ -661,7 +852,8 @@ def litestream(t):
     t.say(last)
 
 
-STORIES = versions, clock, endpoints, load, worker, partition, speed, litestream
+STORIES = (versions, upgrade, clock, endpoints, values, history, load, worker,
+           partition, speed, litestream)
 
 
 def main(program, extension, folder, *names):

@@ -4,10 +4,10 @@ import claimq.Worker;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
-import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /**
@@ -25,21 +25,14 @@ public final class Story {
     System.out.println("journal " + Claimq.call(db, "PRAGMA journal_mode"));
 
     // A stale worker is refused, and recognised.
-    String claim = "SELECT claim_id, lease_token"
-        + " FROM claimq_lane('stale', '%s', 1000) WHERE now_ms=%d";
+    String claim = "SELECT * FROM claimq_lane('stale', ?, 1000)"
+        + " WHERE now_ms=?";
     Claimq.call(db, "SELECT claimq_submit('stale', 'x', 'now_ms', 1000)");
-    String id;
-    String token;
-    try (Statement statement = db.createStatement();
-        ResultSet rows = statement.executeQuery(
-            String.format(claim, "a", 1000))) {
-      rows.next();
-      id = rows.getString(1);
-      token = rows.getString(2);
-    }
-    Claimq.call(db, String.format(claim, "b", 2000));
+    Map<String, Object> mine = Claimq.rows(db, claim, "a", 1000).get(0);
+    Claimq.rows(db, claim, "b", 2000);
     try {
-      Claimq.call(db, "SELECT claimq_complete(?, ?)", id, token);
+      Claimq.call(db, "SELECT claimq_complete(?, ?)", mine.get("claim_id"),
+          mine.get("lease_token"));
     } catch (SQLException error) {
       System.out.println("stale " + Claimq.code(error));
     }
@@ -53,8 +46,8 @@ public final class Story {
     // An order and its job, in one transaction.
     Statement statement = db.createStatement();
     statement.execute("CREATE TABLE orders(id)");
-    for (int id2 = 1; id2 <= 2; id2++) {
-      int number = id2;
+    for (int i = 1; i <= 2; i++) {
+      int number = i;
       try {
         Claimq.transaction(db, () -> {
           Claimq.call(db, "SELECT claimq_submit('orders', ?)",
@@ -98,11 +91,11 @@ public final class Story {
         break;
       case "later":
         if (job.attempt == 0) {
-          throw new Worker.Retry("later", Duration.ofMillis(1));
+          throw new Job.Retry("later", Duration.ofMillis(1));
         }
         break;
       case "reject":
-        throw new Worker.Reject("poison");
+        throw new Job.Reject("poison");
       case "hold":
         write(words[1] + ".begun");
         waitUntil(() -> Files.exists(Path.of(words[1] + ".go")));

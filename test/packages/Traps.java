@@ -8,6 +8,7 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Properties;
 
 /**
@@ -51,17 +52,12 @@ public final class Traps {
       System.out.println("loop: "
           + (error.getMessage().contains("locked") ? "locked" : error));
     }
-    List<String[]> all = new ArrayList<>();
-    try (ResultSet rows = db.createStatement().executeQuery(CLAIM)) {
-      while (rows.next()) {
-        all.add(new String[] {rows.getString(1), rows.getString(2)});
-      }
-    }
-    for (String[] claim : all) {
+    List<Map<String, Object>> all = Claimq.rows(db, CLAIM);
+    for (Map<String, Object> claim : all) {
       other.createStatement().execute(order);
-      Claimq.call(db, DONE, claim[0], claim[1]);
+      Claimq.call(db, DONE, claim.get("claim_id"), claim.get("lease_token"));
     }
-    System.out.println("list: " + all.size());
+    System.out.println("rows: " + all.size());
   }
 
   /** setMaxRows cuts off what is delivered, not what is claimed. */

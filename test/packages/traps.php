@@ -55,6 +55,34 @@ $traps = [
         $rows = Claimq::rows($db, CLAIM);
         echo 'rows: ', count($rows), ' of ', jobs($db, 'active'), "\n";
     },
+    // Of a session the second run says that the claim is lost, and it is not.
+    'complete' => function () use ($path) {
+        $db = fresh($path, 0);
+        foreach (['execute', 'value', 'exec'] as $how) {
+            Claimq::value($db, "SELECT claimq_enqueue('s', 'x')");
+            $row = Claimq::rows($db, "SELECT * FROM claimq('s', 'w')")[0];
+            $claim = [$row['claim_id'], $row['lease_token']];
+            $sql = 'SELECT claimq_complete(?, ?)';
+            try {
+                if ($how === 'execute') {
+                    $statement = $db->prepare($sql);
+                    $statement->bindValue(1, $claim[0]);
+                    $statement->bindValue(2, $claim[1]);
+                    $statement->execute()->fetchArray();
+                } elseif ($how === 'value') {
+                    Claimq::value($db, $sql, ...$claim);
+                } else {
+                    $db->exec("SELECT claimq_complete('$claim[0]',
+                        '$claim[1]')");
+                }
+                $said = 'fine';
+            } catch (Exception $error) {
+                $said = Claimq::code($error);
+            }
+            $left = $db->querySingle('SELECT count(*) FROM claimq_batch');
+            echo "$how: $said, $left left\n";
+        }
+    },
     // With `request` what is run twice is done once.
     'request' => function () use ($path) {
         $db = fresh($path, 0);
@@ -103,6 +131,13 @@ $traps = [
         }
         echo $db->querySingle("SELECT group_concat(quote(payload), ' ') FROM
             (SELECT payload FROM claimq_job ORDER BY job_id)"), "\n";
+    },
+    'pdo' => function () use ($path) {
+        try {
+            Claimq::load(new PDO("sqlite:$path"));
+        } catch (RuntimeException $error) {
+            echo $error->getMessage(), "\n";
+        }
     },
     'load' => function () use ($path) {
         try {

@@ -182,6 +182,31 @@ class Tests(Boards):
         self.assertEqual(self.change("cancel", [job])[1], {
             "results": [{"id": job, "result": "cancelled"}]})
 
+    def test_explicit_clock(self):
+        """A database whose callers give the time gets it from the board."""
+        letter = self.letter("mail", "a", "why")
+        job = self.submit("mail", "b")
+        self.claim("mail", "worker-a")
+        self.sql("SELECT claimq_init('clock', 'explicit')")
+        self.board(write=True)
+
+        def counted():
+            found = self.get("/api/overview")
+            return not found["about"]["counted"]["approx"] and found
+
+        self.assertEqual([(row["scope"], row["held"])
+                          for row in self.wait(counted)["scopes"]],
+                         [("mail", 1)])
+        self.assertEqual([row["reason"] for row in self.get(
+            "/api/why?d=lane&s=mail")["why"]], ["held"])
+        self.assertEqual(self.get("/api/scope?d=lane&s=mail")
+                         ["counts"]["held"], 1)
+        for what, key, result in (("requeue", letter, 3),
+                                  ("revoke", job, "revoked"),
+                                  ("cancel", job, "cancelled")):
+            self.assertEqual(self.change(what, [key])[1], {
+                "results": [{"id": key, "result": result}]})
+
     def test_read_only(self):
         """Without --write nothing is changed, not even by a request that is
         otherwise right, and the connections could not."""

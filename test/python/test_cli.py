@@ -227,5 +227,25 @@ class Tests(Case):
         self.assertEqual(code, 3)
         self.assertIn("needs a terminal", errors)
 
+    def test_explicit_clock(self):
+        """A database whose callers give the time gets it from the command."""
+        job = self.submit("mail", "a")
+        letter = self.letter("mail", "b", "why")
+        self.claim("mail", "worker-a")
+        self.submit("mail", "c")
+        self.sql("SELECT claimq_init('clock', 'explicit')")
+        code, rows = command_json("stats", self.path, "--discipline", "lane")
+        self.assertEqual((code, [(row["scope"], row["ready"], row["held"])
+                                 for row in rows]), (0, [("mail", 1, 1)]))
+        code, rows = command_json("why", self.path, "lane", "mail")
+        self.assertEqual((code, [row["reason"] for row in rows]),
+                         (0, ["held", "claimable"]))
+        code, out, errors = command("top", self.path, "--once")
+        self.assertEqual((code, errors), (0, ""))
+        self.assertEqual(command("check", self.path)[0], 0)
+        self.assertEqual(command_json("requeue", self.path, letter)[0], 0)
+        self.assertEqual(command_json("revoke", self.path, job),
+                         (0, [{"id": job, "result": "revoked"}]))
+
 
 run(Tests)

@@ -8,10 +8,16 @@ import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
+import java.sql.ResultSet;
+import java.sql.ResultSetMetaData;
 import java.sql.SQLException;
 import java.sql.SQLFeatureNotSupportedException;
 import java.sql.Statement;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Callable;
 import java.util.logging.Logger;
@@ -183,14 +189,30 @@ public final class Claimq {
   /** Runs a SELECT and returns the first column of its first row, or null. */
   public static Object call(Connection db, String sql, Object... values)
       throws SQLException {
+    List<Map<String, Object>> rows = rows(db, sql, values);
+    return rows.isEmpty() ? null : rows.get(0).values().iterator().next();
+  }
+
+  /** Runs a SELECT and returns all its rows, by the names of the columns. */
+  public static List<Map<String, Object>> rows(Connection db, String sql,
+      Object... values) throws SQLException {
+    List<Map<String, Object>> all = new ArrayList<>();
     try (PreparedStatement statement = db.prepareStatement(sql)) {
       for (int i = 0; i < values.length; i++) {
         statement.setObject(i + 1, values[i]);
       }
-      try (var rows = statement.executeQuery()) {
-        return rows.next() ? rows.getObject(1) : null;
+      try (ResultSet rows = statement.executeQuery()) {
+        ResultSetMetaData about = rows.getMetaData();
+        while (rows.next()) {
+          Map<String, Object> row = new LinkedHashMap<>();
+          for (int i = 1; i <= about.getColumnCount(); i++) {
+            row.put(about.getColumnName(i), rows.getObject(i));
+          }
+          all.add(row);
+        }
       }
     }
+    return all;
   }
 
   /**

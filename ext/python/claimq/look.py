@@ -52,6 +52,7 @@ class Trouble(Exception):
 
 
 def now_ms():
+    """The time of a call.  It is always given: a database may want that."""
     return int(time.time() * 1000)
 
 
@@ -154,14 +155,16 @@ class Look:
     # Counting
 
     def stats(self, discipline=None, scope=None):
-        where, arguments = _where(discipline=discipline, scope=scope)
+        where, arguments = _where(discipline=discipline, scope=scope,
+                                  now_ms=now_ms())
         return self.rows("SELECT * FROM claimq_stats" + where, *arguments)
 
     def fullest(self, limit):
         """(rows, totals, n): the scopes of each discipline that have most in
         them, the sums of all, and how many there are.  Rows are looked at one
         by one: there may be a million sessions."""
-        cursor = self.db.execute("SELECT * FROM claimq_stats")
+        cursor = self.db.execute("SELECT * FROM claimq_stats WHERE now_ms=?",
+                                 [now_ms()])
         names = [column[0] for column in cursor.description]
         places = [names.index(name) for name in COUNTS]
         sums, n = [0] * len(COUNTS), 0
@@ -182,7 +185,8 @@ class Look:
         return rows, dict(zip(COUNTS, sums)), n
 
     def why(self, discipline, scope, **options):
-        where, arguments = _where(discipline=discipline, scope=scope, **options)
+        where, arguments = _where(discipline=discipline, scope=scope,
+                                  now_ms=now_ms(), **options)
         return self.rows("SELECT * FROM claimq_why" + where, *arguments)
 
     def why_here(self, discipline, scope):
@@ -754,7 +758,7 @@ class Look:
 
     def requeue(self, ids):
         return self._each(ids, lambda key: self.value(
-            "SELECT claimq_requeue(?)", key))
+            "SELECT claimq_requeue(?, 'now_ms', ?)", key, now_ms()))
 
     def discard(self, ids):
         return self._each(ids, self._discard)
@@ -781,11 +785,11 @@ class Look:
 
     def revoke(self, ids):
         return self._each(ids, lambda key: self.value(
-            "SELECT claimq_revoke(?)", key))
+            "SELECT claimq_revoke(?, 'now_ms', ?)", key, now_ms()))
 
     def cancel(self, ids):
         return self._each(ids, lambda key: self.value(
-            "SELECT claimq_cancel(?)", key))
+            "SELECT claimq_cancel(?, 'now_ms', ?)", key, now_ms()))
 
     def _each(self, ids, change):
         """[{"id", "result"} or {"id", "code", "error"}]: one that is refused
