@@ -411,8 +411,6 @@ static void cqOutboxTake(
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   claimqCellColumns(p, pC->pRows, a, pMsg, CQ_OUTBOX_NCOL);
   if( p->rc ) return;
-  assert( pC->pRows->nRow==1      /* The messages come in order */
-       || pOwn->iLast<claimqColInt(pMsg, CQ_COL_OUTBOX_MESSAGES_seq) );
   pOwn->iLast = claimqColInt(pMsg, CQ_COL_OUTBOX_MESSAGES_seq);
   claimqLeaseCells(p, pC->pRows, &a[CQ_OUTBOX_NCOL], &pC->lease,
                    claimqColText(p, pPart, CQ_COL_OUTBOX_READY_claim_id),
