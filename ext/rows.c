@@ -145,6 +145,10 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
   else cqCellBytes(pOp, p, pCell, SQLITE_TEXT, t.z, t.n);
 }
 
+/*
+** Set a cell to a copy of a value.  If op has an error or gets one here, the
+** cell stays as it is.
+*/
 CQ_PRIV void claimqCellValue(
   CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_value *pVal
 ){
@@ -173,12 +177,17 @@ CQ_PRIV void claimqCellColumn(
   claimqCellValue(pOp, p, pCell, claimqColValue(pStmt, iCol));
 }
 
+/*
+** Set the n cells from a on to the first columns of the row that pStmt stands
+** on, but for those that nobody will read.
+*/
 CQ_PRIV void claimqCellColumns(
   CqOp *pOp, CqRows *p, CqCell *a, const CqStmt *pStmt, int n
 ){
   u32 mSkip;
   int i;
   if( pOp->rc ) return;
+  assert( a>=p->aCell && a+n<=&p->aCell[(i64)p->nRow*p->nCol] );
   mSkip = p->mSkip >> (a - p->aCell)%p->nCol;      /* a[] may begin inside */
   for(i=0; i<n; i++, mSkip>>=1){
     if( (mSkip & 1)==0 ) claimqCellColumn(pOp, p, &a[i], pStmt, i);
@@ -212,6 +221,9 @@ CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
   }
 }
 
+/*
+** The text of a cell, good as long as the rows; z==0 if it holds none.
+*/
 CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   CqText t = {0, 0};
   if( pCell->eType==SQLITE_TEXT ){

@@ -318,6 +318,9 @@ CQ_PRIV void claimqBindText(CqOp *p, CqStmt *pS, int i, CqText t){
                                          SQLITE_STATIC));
 }
 
+/*
+** The value must stay until the statement is given back; 0 is NULL.
+*/
 CQ_PRIV void claimqBindValue(
   CqOp *p, CqStmt *pS, int i, sqlite3_value *pVal
 ){
@@ -478,6 +481,9 @@ static int cqCacheConnect(
   return SQLITE_OK;
 }
 
+/*
+** xDisconnect: the connection is about to be closed, or its schema forgotten.
+*/
 static int cqCacheDisconnect(sqlite3_vtab *pVtab){
   CqCacheVtab *p = (CqCacheVtab*)pVtab;
   assert( p->pConn->bOwned );

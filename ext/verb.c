@@ -59,6 +59,10 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
     .zDoc = "makes the call safe to repeat" },
 };
 
+/*
+** For claimq_help: the options of the verbs, -1 those of all disciplines, i
+** those of the i-th alone.  0 past the last.
+*/
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
   static const CqArgDef none[1];
   const CqDiscipline *pD;
@@ -228,6 +232,7 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
     claimqStmtDone(p, &head);
     return 0;
   }
+  assert( pV->eVerb==CQ_REVOKE );
   sqlite3_free(pV->zRevoked);
   pV->zRevoked = claimqMalloc(p, (i64)id.n+token.n+1);
   if( pV->zRevoked ){
@@ -308,7 +313,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
     pV->pD->xSettle(p, pV);
     return;
   }
-  assert( pV->eStmt>=0 );
+  assert( pV->eStmt>=0 && pV->hold.bHead && pV->eVerb!=CQ_GUARD );
   s = claimqStmt(p, pV->eStmt);
   claimqVerbBind(p, pV, &s);
   if( pV->pD->xBind ) pV->pD->xBind(p, pV, &s);
@@ -473,6 +478,9 @@ CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = N, .bRest = 1, \
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
 
+/*
+** The functions of this file, for func.c.
+*/
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a claim id, or the id of a job" },
