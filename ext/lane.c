@@ -299,6 +299,9 @@ static const CqArgDef cqLaneOpt[] = {
 ** What the other files share
 */
 
+/*
+** Count the capabilities of a list; 0 after bad_argument.
+*/
 CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
   int n = p->rc ? 0 : claimqCapsCheck(json);
   if( n<0 ){
@@ -309,6 +312,10 @@ CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
   return n;
 }
 
+/*
+** One block of memory for all: the array, the texts, and room for twice the
+** text, which escapes may need when they are written again.
+*/
 CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   int n = claimqLaneCapsCheck(p, "capabilities", json);
   char *zText;
@@ -319,8 +326,12 @@ CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   zText = (char*)&pCaps->a[n];
   pCaps->zOut = &zText[json.n];
   pCaps->n = claimqCapsSplit(json, pCaps->a, zText);
+  assert( pCaps->n>0 && pCaps->n<=n );  /* Repetitions are gone */
 }
 
+/*
+** "[]" for an empty list, also after an error.
+*/
 CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
   CqText t = claimqStr("[]");
   claimqLaneCaps(p, json, pCaps);
@@ -331,6 +342,9 @@ CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
   return t;
 }
 
+/*
+** Read what LANE_STATE tells of a job.  0 after an error, too.
+*/
 CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_STATE);
   int bFound;

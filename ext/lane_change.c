@@ -47,6 +47,10 @@ static void cqChangeKey(CqOp *p, const CqChange *pE){
   claimqStmtDone(p, &s);
 }
 
+/*
+** The word that is the answer, and whether there is something to write: only to
+** a job that has not ended and that no live claim holds.
+*/
 static void cqChangeLoad(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   CqLaneState s;
@@ -69,10 +73,16 @@ static void cqChangeBind(CqOp *p, CqStmt *pS, int iParam, const CqVal *pVal){
   else claimqBindNull(p, pS, iParam);
 }
 
+/*
+** Write what was given.  If the job was claimed or has ended meanwhile the
+** statement finds no row, and the task is stale.
+*/
 static void cqChangeApply(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   const CqVal *aOpt = pE->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_CHANGE);
+  assert( (pE->caps.z!=0)==aOpt[CQ_CHANGE_CAPS].bGiven );
+  assert( pE->iAvailable>=0 || !aOpt[CQ_CHANGE_AT].bGiven );
   claimqBindInt(p, &s, CQ_LANE_CHANGE_job, pE->iJob);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqBindText(p, &s, CQ_LANE_CHANGE_lane, aOpt[CQ_CHANGE_LANE].t);

@@ -44,6 +44,10 @@ static void cqGrantLane(CqOp *p, const CqGrant *pG){
   claimqStmtDone(p, &s);
 }
 
+/*
+** Raise not_found or not_reclaimable unless the job is active and no live claim
+** holds it.
+*/
 static void cqGrantLoad(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
@@ -61,10 +65,15 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
   pTask->eNeed = CQ_NEED_ONE;
 }
 
+/*
+** Write the grant.  If the job is not reclaimable any more the statement writes
+** nothing, and the task is stale.
+*/
 static void cqGrantApply(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   const CqVal *aOpt = pG->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT);
+  assert( pG->aArg[CQ_GRANT_TTL].i>=0 && pG->aArg[CQ_GRANT_OWNER].t.z!=0 );
   claimqBindInt(p, &s, CQ_LANE_GRANT_job, pG->aArg[CQ_GRANT_JOB].i);
   claimqBindCommonText(p, &s, CQ_P_owner, pG->aArg[CQ_GRANT_OWNER].t);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
@@ -97,6 +106,10 @@ static void cqGrantJson(CqOp *p, const char *zName, CqText json){
   }
 }
 
+/*
+** Check what the options say, run the task, and give its answer to the caller;
+** an error is in op.
+*/
 CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   const CqVal *aOpt = pCall->aOpt;
   CqGrant g;
@@ -157,13 +170,15 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
 
 /*
 ** The grant is good and the job can be had: do the limits of its lane let one
-** more claim begin?
+** more claim begin?  1 or 0; of no meaning if op has an error.  Sets what the
+** claim will write if the lane has limits.
 */
 static int cqReclaimFits(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqRoom room;
   CqLaneLimit *pLimit = claimqLimitOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i, &room);
   int bFits = 1;
+  assert( pR->eStmt==CQ_SQL_LANE_RECLAIM );
   if( pLimit ){
     bFits = room.nRoom>0;
     pR->eStmt = CQ_SQL_LIMIT_RECLAIM;
@@ -179,7 +194,8 @@ static int cqReclaimFits(CqOp *p, CqClaim *pC){
 }
 
 /*
-** The grant is good: is the job to be had?  Returns the outcome.
+** The grant is good: is the job to be had?  Returns the outcome, which is of no
+** meaning if op has an error.
 */
 static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   const CqVal *pMax = &pC->aArg[CQ_RECLAIM_MAX];
@@ -205,6 +221,7 @@ CQ_PRIV void claimqReclaimNext(CqOp *p, CqClaim *pC){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   if( p->rc==SQLITE_OK && zOutcome==0 ) zOutcome = cqReclaimJob(p, pC);
   if( p->rc ) return;
+  assert( a!=0 && zOutcome!=0 && pC->ids.n==0 );
   claimqCellText(p, pC->pRows, &a[0], claimqStr(zOutcome));
   claimqIdsAdd(p, &pC->ids, iJob);
   pC->ids.pRows = pC->pRows;
@@ -224,12 +241,19 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
   if( a ) claimqCellText(p, pC->pRows, &a[0], claimqStr("claimed"));
 }
 
+/*
+** Delete the grant that has expired, or stamp the job, which uses up the grant.
+** If the job is not as it was read the claim is stale.
+*/
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqStmt s = claimqStmt(p, pR->eStmt);
+  assert( pC->ids.n==1 );
   if( pR->eStmt==CQ_SQL_LANE_GRANT_DELETE ){
     claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
   }else{
+    assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
+         || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );
     claimqBindInt(p, &s, CQ_LANE_RECLAIM_grant, pR->iGrant);
     claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
     if( pR->eStmt==CQ_SQL_LIMIT_RECLAIM ){

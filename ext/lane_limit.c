@@ -11,8 +11,8 @@
 ** at each claim in an index of the jobs that are held; nothing is kept beside
 ** them that could be wrong when a worker dies.  When claims began is kept in
 ** claimq_start, the last n of them for a limit of n.  core_limit.c decides how
-** many claims may begin.  If the clock has gone back, the first claim that finds
-** nothing writes that what began later than now began now.
+** many claims may begin.  If the clock has gone back, the first claim that
+** finds nothing writes that what began later than now began now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in
@@ -80,7 +80,9 @@ static i64 cqLimitAsk(
   if( !bLane ) claimqBindInt(p, &s, CQ_LIMIT_LANE_LIVE_group, pUse->iGroup);
   if( iNth ) claimqBindInt(p, &s, CQ_LIMIT_LANE_LIVE_nth, iNth);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( claimqStep(p, &s) && claimqColType(&s, 0)!=SQLITE_NULL ){
+  if( claimqStep(p, &s)
+   && claimqColType(&s, CQ_COL_LIMIT_LANE_LIVE_n)!=SQLITE_NULL
+  ){
     n = claimqColInt(&s, CQ_COL_LIMIT_LANE_LIVE_n);
   }
   claimqStmtDone(p, &s);
@@ -106,6 +108,10 @@ static i64 cqLimitLive(const CqLimitUse *pUse){
                                        : CQ_SQL_LIMIT_LANE_LIVE, 0, 0);
 }
 
+/*
+** Asks only for what the limits need: how many leases are live, how many claims
+** began.  After an error *pRoom is zeroed.
+*/
 CQ_PRIV void claimqLimitRoomOf(
   CqOp *p, const CqLaneLimit *pL, i64 iGroup, i64 nWant, CqRoom *pRoom
 ){
@@ -163,6 +169,9 @@ CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
   return pL;
 }
 
+/*
+** Free the limits of a lane and all that was noted of its groups; 0: nothing.
+*/
 CQ_PRIV void claimqLimitFree(CqLaneLimit *pL){
   if( pL==0 ) return;
   sqlite3_free(pL->aGroup);
@@ -188,6 +197,7 @@ static int cqLimitGrow(
 ){
   int nNew = *pnAlloc ? *pnAlloc*2 : 16;
   void *pNew;
+  assert( n>=0 && n<=*pnAlloc );
   if( n<*pnAlloc ) return 1;
   pNew = claimqRealloc(p, *ppArray, nNew*(i64)nByte);
   if( pNew==0 ) return 0;
@@ -202,6 +212,7 @@ static int cqLimitGrow(
 static int *cqLimitSlot(CqLaneLimit *pL, i64 iGroup){
   u32 i = (u32)((unsigned long long)iGroup*2654435761u);
   int *p;
+  assert( pL->nHash>pL->nGroup && (pL->nHash & (pL->nHash-1))==0 );
   do{
     p = &pL->aHash[i++ & (u32)(pL->nHash-1)];
   }while( *p && pL->aGroup[*p-1].iGroup!=iGroup );
@@ -209,7 +220,8 @@ static int *cqLimitSlot(CqLaneLimit *pL, i64 iGroup){
 }
 
 /*
-** Have twice as many places as there are groups.
+** Have more than twice as many places as there are groups.  Returns 0, and
+** leaves all as it is, if there is no memory.
 */
 static int cqLimitRehash(CqOp *p, CqLaneLimit *pL){
   int nNew = pL->nHash ? pL->nHash*4 : 32;
@@ -247,9 +259,13 @@ static int cqLimitGroup(CqOp *p, CqLaneLimit *pL, i64 iGroup, i64 nWant){
     if( iGroup ) claimqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
     *piPlace = ++pL->nGroup;
   }
+  assert( *piPlace>0 && pL->aGroup[*piPlace-1].iGroup==iGroup );
   return p->rc ? -1 : *piPlace-1;
 }
 
+/*
+** After an error *pRoom is zeroed: nothing may begin.
+*/
 CQ_PRIV void claimqLimitJob(
   CqOp *p, CqLaneLimit *pL, i64 iGroup, CqRoom *pRoom
 ){
@@ -258,6 +274,10 @@ CQ_PRIV void claimqLimitJob(
   else claimqLimitBoth(&pL->room, &pL->aGroup[i].room, pRoom);
 }
 
+/*
+** The lane is named in the row of the job, which is given back here: so the
+** limits do not name it any more.
+*/
 CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   CqLaneLimit *pL = 0;
   CqStmt s;
@@ -277,6 +297,10 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   return pL;
 }
 
+/*
+** The expired lease itself is not live, so its slot is free unless others have
+** filled it.
+*/
 CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
   CqLaneLimit *pL = 0;
@@ -335,6 +359,7 @@ static void cqLimitRead(CqOp *p, CqClaim *pC, int iHead){
   const CqJobKey *a;
   int n = claimqLaneBest(p, pC, pH->iSet, pH->nAsked, &a);
   int i;
+  assert( n<=pH->nAsked && pH->nAsked<=pC->nMax );
   pH->nGot = 0;
   for(i=0; i<n && cqLimitGrow(p, (void**)&pL->aOffer, pL->nOffer,
       &pL->nOfferAlloc, sizeof(CqOffer)); i++){
@@ -450,6 +475,7 @@ static int cqLimitMore(CqOp *p, CqClaim *pC, int nTake){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL = pLane->pLimit;
   int i, j, iHead = -1;
+  assert( nTake<=pL->nOffer && nTake<=pC->nMax );
   for(i=0; i<nTake && iHead<0; i++){
     const CqOffer *pO = &pL->aOffer[i];
     const CqHeadUse *pH = &pL->aHead[pO->iHead];
@@ -479,6 +505,7 @@ static int cqLimitMore(CqOp *p, CqClaim *pC, int nTake){
 static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   int i;
+  assert( nTake<=pL->nOffer && pL->aTurn==0 );
   for(i=0; i<nTake; i++) pL->aOffer[i].iTurn = claimqAddSat(pL->iTurn, i+1);
   claimqOfferSort(pL->aOffer, nTake);
   claimqLanePicks(p, pC, pL->aOffer, nTake);
@@ -489,10 +516,15 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
   pC->ids.nTurn = pL->aTurn ? nTake : 0;
 }
 
+/*
+** Offer what all sets of the worker have, and pick from that; as long as a head
+** might have more of what is taken, ask it again.
+*/
 CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL = pLane->pLimit;
   int i, nTake;
+  assert( pL!=0 && pL->bGroups && pL->nOffer==0 && pC->nMax>0 );
   cqLimitSet(p, pC, 0);
   for(i=0; i<pLane->sets.n && p->rc==SQLITE_OK; i++){
     cqLimitSet(p, pC, pLane->sets.a[i]);
@@ -504,6 +536,10 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   if( pL->late.n<CQ_DUE_FEW ) pL->late.n = 0;
 }
 
+/*
+** A head that promised more than it has is looked at again by the next claim
+** that writes: nobody knows when it will have something, so soon.
+*/
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   i64 iAt = CQ_I64_MAX;
@@ -558,6 +594,9 @@ CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
   claimqExec(p, &s);
 }
 
+/*
+** Write that what seems to have begun later than now began now.
+*/
 CQ_PRIV void claimqLimitBack(CqOp *p, CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_BACK);
   claimqBindText(p, &s, CQ_LIMIT_BACK_lane, pC->aArg[CQ_LANE_LANE].t);
@@ -585,6 +624,7 @@ static void cqLimitPair(CqOp *p, CqLimitCall *pE, int iRate){
   const CqVal *pRate = &pE->aOpt[iRate], *pPer = &pE->aOpt[iRate+1];
   const char *zGroup = iRate==CQ_LIMIT_NRATE ? "" : "group_";
   i64 *a = &pE->a[iRate];
+  assert( iRate==CQ_LIMIT_NRATE || iRate==CQ_LIMIT_GROUP_NRATE );
   if( (pRate->pVal && !pRate->bGiven && !pPer->bGiven)
    || (pPer->pVal && !pPer->bGiven && !pRate->bGiven)
   ){
@@ -605,6 +645,8 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   claimqBindText(p, &s, CQ_LIMIT_ROW_lane, pE->lane);
   bRow = claimqStep(p, &s);
   pE->bAny = 0;
+  assert( (int)CQ_COL_LIMIT_ROW_max_active==(int)CQ_LIMIT_MAX );
+  assert( (int)CQ_COL_LIMIT_ROW_fair==(int)CQ_LIMIT_FAIR );
   for(i=0; i<CQ_LIMIT_NOW; i++){
     const CqVal *pVal = &pE->aOpt[i];
     pE->a[i] = bRow ? cqLimitCol(&s, i) : -1;
@@ -619,6 +661,9 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   }
 }
 
+/*
+** What the limits will be.  There is always something to write.
+*/
 static void cqLimitLoad(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
   claimqNow(p);
@@ -628,7 +673,7 @@ static void cqLimitLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** The row of the lane.
+** Write the row of the lane, or delete it if no limit is left.
 */
 static void cqLimitWrite(CqOp *p, const CqLimitCall *pE){
   static const int aParam[CQ_LIMIT_NOW] = {
@@ -666,6 +711,9 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   cqLimitWrite(p, pE);
 }
 
+/*
+** Run the task, and give its answer to the caller; an error is in op.
+*/
 CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
   CqLimitCall e;
   memset(&e, 0, sizeof(e));

@@ -45,6 +45,7 @@
 static void cqScheduleNames(const CqCronField *pField, char zOut[8]){
   const char *z = pField->zNames;
   int i, n = (int)strlen(z);
+  assert( n>=6 );
   for(i=0; i<3; i++){
     zOut[i] = (char)(z[i]-'a'+'A');
     zOut[i+4] = (char)(z[n-3+i]-'a'+'A');
@@ -118,6 +119,9 @@ static const CqArgDef cqCronNextArg[] = {
     .zDoc = "local time, in minutes east of UTC" },
 };
 
+/*
+** NULL, which is the result if none is set, if there is no such time.
+*/
 static void cqCronNextFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   CqCron cron;
@@ -166,6 +170,9 @@ static const CqArgDef cqSoundArg[] = {
   { CQ_ARG(ANY, "options") },
 };
 
+/*
+** The buffer for the options is freed here; they are not used.
+*/
 static void cqScheduleSoundFunc(CqOp *p, CqCall *pCall){
   CqText spec = claimqTextOrNull(p, pCall->apVal[0]);
   CqText options = claimqTextOrNull(p, pCall->apVal[1]);
@@ -260,6 +267,9 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
   pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
 }
 
+/*
+** Write the row, or replace the one of that name.
+*/
 static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
   const CqVal *aArg = pN->aArg, *aOpt = pN->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_SET);
@@ -294,6 +304,11 @@ static void cqScheduleApply(CqOp *p, CqTask *pTask){
   cqScheduleWrite(p, pN);
 }
 
+/*
+** Check spec and options, run the task, and give its answer to the caller; an
+** error is in op.  The options are numbered as in claimq_submit(): those that a
+** schedule has not get their defaults.
+*/
 CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   const CqArgDef *aDef = claimqLaneDiscipline()->pPut->aOpt;
   CqVal aOpt[CQ_MAX_OPT];
@@ -361,7 +376,7 @@ struct CqDue {
 };
 
 /*
-** One seek; none in a database that never had a schedule.
+** One seek; none in a database that never had a schedule.  0 after an error.
 */
 CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
   CqStmt s;
@@ -375,6 +390,9 @@ CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
   return bDue;
 }
 
+/*
+** The same without asking whether it has come.
+*/
 CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
   i64 iAt = CQ_I64_MAX;
   CqStmt s;
@@ -430,6 +448,7 @@ static void cqSchedulePutOne(
   char *zKey = claimqMalloc(p, (i64)n+pD->name.n+22);
   CqPut put;
   if( zKey==0 ) return;
+  assert( iAt>=pD->iNext && iAt<=iNow );
   memcpy(zKey, zBegin, (size_t)n);
   memcpy(&zKey[n], pD->name.z, (size_t)pD->name.n);
   n += pD->name.n;
@@ -451,7 +470,8 @@ static void cqSchedulePutOne(
 }
 
 /*
-** Put the jobs of pD: for iLast, or for all times up to it (bAll).
+** Put the jobs of pD: for iLast, or for all times up to it (bAll).  Raises
+** schema_mismatch if its options are no options.
 */
 static void cqSchedulePutJobs(
   CqOp *p, CqDue *pD, CqText lane, i64 iLast, int bAll
@@ -460,6 +480,7 @@ static void cqSchedulePutJobs(
   char *zBuf = claimqMalloc(p, (i64)options.n+1);
   CqVal aOpt[CQ_MAX_OPT];
   i64 iAt = bAll ? pD->iNext : iLast;
+  assert( iLast>=pD->iNext );
   if( zBuf && !cqScheduleOptions(p, options, zBuf, aOpt) ){
     cqScheduleBad(p, pD->name, "list of options");
   }
@@ -478,6 +499,7 @@ static void cqSchedulePutJobs(
 static i64 cqScheduleLast(const CqDue *pD, i64 iLast){
   i64 iAt = pD->iNext, iNext;
   int n;
+  assert( pD->nMost>0 && iAt<=iLast );
   for(n=1; n<pD->nMost && iAt<iLast; n++){
     if( !claimqCronNext(&pD->cron, pD->nOffset, iAt, &iNext) ) break;
     iAt = iNext;
@@ -496,6 +518,7 @@ static int cqScheduleRun(CqOp *p, CqDue *pD, const CqTask *pTask, CqText lane){
   i64 iLast = pD->iNext;
   i64 n = claimqCronDue(&pD->cron, pD->nOffset, pD->iNext-1, pD->iTo, &iLast);
   CqStmt s;
+  assert( p->rc || (pD->nMost>0 && iLast>=pD->iNext) );
   if( eCatchUp==CQ_CATCH_UP_ALL && n>1 ) iLast = cqScheduleLast(pD, iLast);
   s = claimqStmt(p, CQ_SQL_SCHEDULE_CAME);
   claimqBindText(p, &s, CQ_SCHEDULE_CAME_name, pD->name);
