@@ -300,7 +300,8 @@ static const CqArgDef cqLaneOpt[] = {
 */
 
 /*
-** Count the capabilities of a list; 0 after bad_argument.
+** Raise bad_argument unless json, which zName gave, is a list of capabilities.
+** Returns the number of its elements, 0 on error.
 */
 CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
   int n = p->rc ? 0 : claimqCapsCheck(json);
@@ -313,8 +314,8 @@ CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
 }
 
 /*
-** One block of memory for all: the array, the texts, and room for twice the
-** text, which escapes may need when they are written again.
+** Check and take apart argument capabilities: sorted, each one once.  The
+** caller frees pCaps->a, also after an error.
 */
 CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   int n = claimqLaneCapsCheck(p, "capabilities", json);
@@ -330,7 +331,7 @@ CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
 }
 
 /*
-** "[]" for an empty list, also after an error.
+** The same, and the one way to write the set, which stays as long as pCaps->a.
 */
 CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
   CqText t = claimqStr("[]");
@@ -343,7 +344,8 @@ CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
 }
 
 /*
-** Read what LANE_STATE tells of a job.  0 after an error, too.
+** 1 if job iJob exists, and what state it is in; 0 if it does not, or op has an
+** error or gets one here.
 */
 CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_STATE);

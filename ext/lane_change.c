@@ -48,8 +48,8 @@ static void cqChangeKey(CqOp *p, const CqChange *pE){
 }
 
 /*
-** The word that is the answer, and whether there is something to write: only to
-** a job that has not ended and that no live claim holds.
+** May the job be changed?  Not if it has ended, or a live claim holds it.
+** Raises conflict if its source key is taken in the new lane.
 */
 static void cqChangeLoad(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
@@ -74,8 +74,7 @@ static void cqChangeBind(CqOp *p, CqStmt *pS, int iParam, const CqVal *pVal){
 }
 
 /*
-** Write what was given.  If the job was claimed or has ended meanwhile the
-** statement finds no row, and the task is stale.
+** Write what was given; what was not stays as it is.
 */
 static void cqChangeApply(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;

@@ -37,7 +37,7 @@ CQ_PRIV void claimqLaneArgs(CqOp *p, CqClaim *pC){
 }
 
 /*
-** Free what the claim holds, also one that failed half-way.
+** xDone: free what the claim has collected.
 */
 CQ_PRIV void claimqLaneDone(CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
@@ -302,9 +302,10 @@ static void cqLaneOneMore(CqCell *pCell){
 }
 
 /*
-** The first columns of the statement are those of the claim table.  If the job
-** is taken from another attempt, that is counted here as the stamp will count
-** it.
+** Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and
+** write from a[0] on the job's columns, as they will be once it is claimed, and
+** the claim's.  Returns 1 if the job is new: nobody holds it, and it stands
+** among the ready ones.
 */
 CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   i64 iJob = claimqColInt(pJob, CQ_COL_LANE_HEAD_job_id);
@@ -576,7 +577,7 @@ static int cqLaneWhyLimit(
 }
 
 /*
-** A reason for each job of the lane that has not ended, and for each schedule.
+** xWhy: each job of the lane that has not ended counts under its reason.
 */
 CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqLane *pL = cqLaneOwn(pC);

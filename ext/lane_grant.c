@@ -45,8 +45,9 @@ static void cqGrantLane(CqOp *p, const CqGrant *pG){
 }
 
 /*
-** Raise not_found or not_reclaimable unless the job is active and no live claim
-** holds it.
+** May the job be granted?  Raises not_found if it does not exist,
+** not_reclaimable unless it is active and its claim has expired, and
+** bad_argument if it is in another lane than the caller thinks.
 */
 static void cqGrantLoad(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
@@ -66,8 +67,7 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Write the grant.  If the job is not reclaimable any more the statement writes
-** nothing, and the task is stale.
+** Write the grant; its id is the answer.
 */
 static void cqGrantApply(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
@@ -107,8 +107,7 @@ static void cqGrantJson(CqOp *p, const char *zName, CqText json){
 }
 
 /*
-** Check what the options say, run the task, and give its answer to the caller;
-** an error is in op.
+** claimq_grant(job_id, owner_id, ttl_ms [, option, value]...) -> grant_id.
 */
 CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   const CqVal *aOpt = pCall->aOpt;
@@ -242,8 +241,8 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** Delete the grant that has expired, or stamp the job, which uses up the grant.
-** If the job is not as it was read the claim is stale.
+** xStamp: one statement, which deletes a grant that has expired, or claims the
+** job by it; a job that was reclaimed too often ends instead.
 */
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;

@@ -109,10 +109,10 @@ static i64 cqLimitLive(const CqLimitUse *pUse){
 }
 
 /*
-** Asks only for what the limits need: how many leases are live, how many claims
-** began.  After an error *pRoom is zeroed.
+** What the lane (iGroup==0) or one of its groups lets begin, of nWant claims;
+** nothing if op has an error or gets one here.
 */
-CQ_PRIV void claimqLimitRoomOf(
+static void cqLimitRoomOf(
   CqOp *p, const CqLaneLimit *pL, i64 iGroup, i64 nWant, CqRoom *pRoom
 ){
   const CqLimit *pLimit = iGroup ? &pL->group : &pL->own;
@@ -142,9 +142,11 @@ static i64 cqLimitCol(const CqStmt *pS, int iCol){
 }
 
 /*
-** Databases in which claimq_limit() was never called are not asked.
+** The limits of a lane; 0 if it has none, or op has an error.  Databases in
+** which claimq_limit() was never called are not asked.  The caller frees with
+** claimqLimitFree().
 */
-CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
+static CqLaneLimit *cqLimitOfLane(CqOp *p, CqText lane){
   CqLaneLimit *pL = 0;
   CqStmt s;
   if( (claimqSettings(p) & CQ_SET_LIMITS)==0 ) return 0;
@@ -170,7 +172,7 @@ CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
 }
 
 /*
-** Free the limits of a lane and all that was noted of its groups; 0: nothing.
+** Free limits and all that was found out about their groups; pL may be 0.
 */
 CQ_PRIV void claimqLimitFree(CqLaneLimit *pL){
   if( pL==0 ) return;
@@ -256,7 +258,7 @@ static int cqLimitGroup(CqOp *p, CqLaneLimit *pL, i64 iGroup, i64 nWant){
     memset(pG, 0, sizeof(*pG));
     pG->iGroup = iGroup;
     pG->room.nRoom = nWant;
-    if( iGroup ) claimqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
+    if( iGroup ) cqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
     *piPlace = ++pL->nGroup;
   }
   assert( *piPlace>0 && pL->aGroup[*piPlace-1].iGroup==iGroup );
@@ -264,7 +266,8 @@ static int cqLimitGroup(CqOp *p, CqLaneLimit *pL, i64 iGroup, i64 nWant){
 }
 
 /*
-** After an error *pRoom is zeroed: nothing may begin.
+** What lane and group together let begin of a job of group iGroup; nothing if
+** op has an error or gets one here.
 */
 CQ_PRIV void claimqLimitJob(
   CqOp *p, CqLaneLimit *pL, i64 iGroup, CqRoom *pRoom
@@ -275,8 +278,9 @@ CQ_PRIV void claimqLimitJob(
 }
 
 /*
-** The lane is named in the row of the job, which is given back here: so the
-** limits do not name it any more.
+** The limits of the lane that job iJob is in, and in *pRoom what they let
+** begin; 0 if it has none, or op has an error.  The caller frees with
+** claimqLimitFree().
 */
 CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   CqLaneLimit *pL = 0;
@@ -285,10 +289,10 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
   claimqBindInt(p, &s, CQ_LIMIT_OF_JOB_job, iJob);
   if( claimqStep(p, &s) ){
-    pL = claimqLimitLoad(p, claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id));
+    pL = cqLimitOfLane(p, claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id));
   }
   if( pL ){
-    claimqLimitRoomOf(p, pL, 0, 1, &pL->room);
+    cqLimitRoomOf(p, pL, 0, 1, &pL->room);
     claimqLimitJob(p, pL, claimqColInt(&s, CQ_COL_LIMIT_OF_JOB_group_id),
                    pRoom);
     pL->lane = claimqStr(0);
@@ -298,8 +302,8 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
 }
 
 /*
-** The expired lease itself is not live, so its slot is free unless others have
-** filled it.
+** An expired claim of job iJob is to be renewed, and needs a slot for it.
+** Raises conflict if the lane or its group has no room for one more lease.
 */
 CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
@@ -311,7 +315,7 @@ CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   claimqBindInt(p, &s, CQ_LIMIT_OF_JOB_job, iJob);
   if( claimqStep(p, &s) ){
     user.lane = claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id);
-    pL = claimqLimitLoad(p, user.lane);
+    pL = cqLimitOfLane(p, user.lane);
   }
   if( pL ){
     if( !claimqLimitSlot(&pL->own, cqLimitLive(&user)) ) zFull = "max_active";
@@ -342,11 +346,11 @@ CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL;
   claimqLimitFree(pLane->pLimit);
-  pLane->pLimit = pL = claimqLimitLoad(p, pC->aArg[CQ_LANE_LANE].t);
+  pLane->pLimit = pL = cqLimitOfLane(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
   if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->pConn);
   pL->bBack = (pL->own.nRate>0 || pL->group.nRate>0) && pL->iLast>claimqNow(p);
-  claimqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
+  cqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }
 
@@ -517,8 +521,8 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
 }
 
 /*
-** Offer what all sets of the worker have, and pick from that; as long as a head
-** might have more of what is taken, ask it again.
+** Pick jobs in a lane that keeps groups: collect what the heads of each set
+** offer, and let core_limit.c choose.
 */
 CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
@@ -537,8 +541,8 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
 }
 
 /*
-** A head that promised more than it has is looked at again by the next claim
-** that writes: nobody knows when it will have something, so soon.
+** When the heads of a set will have something to give that they do not have
+** now; CQ_I64_MAX if never, or if the lane keeps no groups.
 */
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
@@ -662,7 +666,7 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
 }
 
 /*
-** What the limits will be.  There is always something to write.
+** What the limits are and will be.
 */
 static void cqLimitLoad(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
@@ -712,7 +716,7 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Run the task, and give its answer to the caller; an error is in op.
+** claimq_limit(lane [, option, value]...) -> 1.
 */
 CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
   CqLimitCall e;

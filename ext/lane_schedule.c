@@ -120,7 +120,8 @@ static const CqArgDef cqCronNextArg[] = {
 };
 
 /*
-** NULL, which is the result if none is set, if there is no such time.
+** claimq_cron_next(spec, after_ms [, offset_minutes]) -> the next time; NULL if
+** there is none.  Raises bad_argument.
 */
 static void cqCronNextFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
@@ -171,7 +172,8 @@ static const CqArgDef cqSoundArg[] = {
 };
 
 /*
-** The buffer for the options is freed here; they are not used.
+** claimq_schedule_sound(spec, options) -> 1 if claimq_schedule() would take
+** both, else 0.
 */
 static void cqScheduleSoundFunc(CqOp *p, CqCall *pCall){
   CqText spec = claimqTextOrNull(p, pCall->apVal[0]);
@@ -268,7 +270,7 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Write the row, or replace the one of that name.
+** Write the row of the schedule, a new one or in place of the old.
 */
 static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
   const CqVal *aArg = pN->aArg, *aOpt = pN->aOpt;
@@ -305,9 +307,8 @@ static void cqScheduleApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Check spec and options, run the task, and give its answer to the caller; an
-** error is in op.  The options are numbered as in claimq_submit(): those that a
-** schedule has not get their defaults.
+** claimq_schedule(name, spec, lane, payload [, option, value]...) -> when it is
+** due next; NULL if it is not.
 */
 CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   const CqArgDef *aDef = claimqLaneDiscipline()->pPut->aOpt;
@@ -348,6 +349,9 @@ static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
   pTask->iAnswer = claimqExec(p, &s);
 }
 
+/*
+** claimq_unschedule(name [, option, value]...) -> 1, or 0 if there was none.
+*/
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
   CqUnschedule u;
   memset(&u, 0, sizeof(u));
@@ -391,7 +395,8 @@ CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
 }
 
 /*
-** The same without asking whether it has come.
+** When a schedule of the lane is due next; CQ_I64_MAX if there is none, or op
+** has an error.
 */
 CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
   i64 iAt = CQ_I64_MAX;
@@ -580,6 +585,9 @@ CQ_PRIV void claimqSchedulePut(CqOp *p, const CqTask *pTask, CqText lane){
   }
 }
 
+/*
+** The functions that triggers and users call.
+*/
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_cron_next", .eKind = CQ_F_PURE, .nMin = 2,

@@ -166,8 +166,8 @@ static void cqLaneCancelLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Cancel the job.  If it was claimed or has ended meanwhile the statement finds
-** no row, and the task is stale.
+** Cancel the job, unless it has ended or a claim has got it meanwhile: then the
+** task begins again.
 */
 static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
   CqLaneCancel *pE = (CqLaneCancel*)pTask;
