@@ -21,8 +21,8 @@
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
 # any file and in other fragments, also with words or parameters that take the
-# places of $1, $2 and so on in it: {{OLDEST session}}.  {{S}} is the schema that
-# all tables are in.
+# places of $1, $2 and so on in it: {{OLDEST session}}.  {{S}} is the schema
+# that all tables are in.
 #
 # Statements that stand in for each other share their names:
 #
