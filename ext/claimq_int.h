@@ -498,7 +498,10 @@ CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
 #define CQ_CLAIM_COLS "claim_id:t lease_token:t fencing_token:i owner_id:t " \
   "incarnation_id:t claimed_at_ms:i expires_at_ms:i previous_claim_id:t " \
   "attempts:i"
-#define CQ_CLAIM_OWNER       3    /* Places among these columns */
+#define CQ_CLAIM_ID          0    /* Places among these columns */
+#define CQ_CLAIM_TOKEN       1
+#define CQ_CLAIM_FENCE       2
+#define CQ_CLAIM_OWNER       3
 #define CQ_CLAIM_INCARNATION 4
 #define CQ_CLAIM_CLAIMED     5
 #define CQ_CLAIM_EXPIRES     6

@@ -327,6 +327,7 @@ CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   zText = (char*)&pCaps->a[n];
   pCaps->zOut = &zText[json.n];
   pCaps->n = claimqCapsSplit(json, pCaps->a, zText);
+  assert( pCaps->n>0 && pCaps->n<=n );  /* Repetitions are gone */
 }
 
 /*

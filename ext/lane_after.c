@@ -41,6 +41,7 @@ static int cqAfterId(int e, CqText tok, i64 *piJob){
 CQ_PRIV void claimqLaneAfterRead(CqOp *p, CqText json, CqIds *pIds){
   CqJson r;
   int e;
+  assert( pIds->n==0 );
   if( p->rc ) return;
   claimqJsonInit(&r, json);
   e = claimqJsonNext(&r)==CQ_JSON_ARRAY ? claimqJsonNext(&r) : CQ_JSON_ERROR;
@@ -63,6 +64,7 @@ CQ_PRIV void claimqLaneAfterRead(CqOp *p, CqText json, CqIds *pIds){
 */
 CQ_PRIV void claimqLaneAfterFind(CqOp *p, const CqIds *pIds){
   CqStmt s = claimqStmt(p, CQ_SQL_AFTER_MISSING);
+  assert( pIds->n>0 );
   claimqBindIds(p, &s, CQ_AFTER_MISSING_ids, pIds);
   if( claimqStep(p, &s) ){
     claimqFail(p, CQ_NOT_FOUND, "after: there is no job %lld (any more): a job "
@@ -78,6 +80,7 @@ CQ_PRIV void claimqLaneAfterFind(CqOp *p, const CqIds *pIds){
 CQ_PRIV void claimqLaneAfterWrite(CqOp *p, i64 iJob, const CqIds *pIds){
   CqStmt s;
   if( p->rc ) return;
+  assert( iJob>0 && pIds->n>0 );
   s = claimqStmt(p, CQ_SQL_AFTER_INSERT);
   claimqBindInt(p, &s, CQ_AFTER_INSERT_job, iJob);
   claimqBindIds(p, &s, CQ_AFTER_INSERT_ids, pIds);
@@ -93,6 +96,7 @@ CQ_PRIV void claimqLaneAfterUnique(
 ){
   CqStmt s;
   if( p->rc ) return;
+  assert( iJob>0 && key.z!=0 );
   s = claimqStmt(p, CQ_SQL_AFTER_UNIQUE);
   claimqBindInt(p, &s, CQ_AFTER_UNIQUE_job, iJob);
   claimqBindText(p, &s, CQ_AFTER_UNIQUE_lane, lane);
@@ -127,7 +131,7 @@ struct CqCancelFlow {
 };
 
 /*
-** Bind AFTER_FLOW or AFTER_CANCEL_FLOW.
+** Take AFTER_FLOW or AFTER_CANCEL_FLOW, and bind it.  The caller gives it back.
 */
 static CqStmt cqCancelFlowStmt(CqOp *p, const CqCancelFlow *pE, int eStmt){
   CqStmt s = claimqStmt(p, eStmt);
@@ -152,7 +156,8 @@ static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
 
 /*
 ** One UPDATE.  A job that waits for one before it is cancelled with that one by
-** trigger, and counted when its own turn comes.
+** trigger, and counted when its own turn comes.  If there is none any more,
+** somebody was faster: the task is stale.
 */
 static void cqCancelFlowApply(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;

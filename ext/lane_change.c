@@ -80,6 +80,8 @@ static void cqChangeApply(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   const CqVal *aOpt = pE->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_CHANGE);
+  assert( (pE->caps.z!=0)==aOpt[CQ_CHANGE_CAPS].bGiven );
+  assert( pE->iAvailable>=0 || !aOpt[CQ_CHANGE_AT].bGiven );
   claimqBindInt(p, &s, CQ_LANE_CHANGE_job, pE->iJob);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqBindText(p, &s, CQ_LANE_CHANGE_lane, aOpt[CQ_CHANGE_LANE].t);

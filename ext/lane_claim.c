@@ -69,11 +69,13 @@ static int cqLanePlace(const CqLane *pL, const CqJobKey *pKey){
 }
 
 /*
-** Put a key at place i; the last one falls out if there are nMax.
+** Put a key at place i; the last one falls out if there are nMax.  Changes
+** nothing if there is no memory.
 */
 static void cqLanePick(
   CqOp *p, CqLane *pL, i64 nMax, int i, const CqJobKey *pKey
 ){
+  assert( p->rc || (i>=0 && i<=pL->nPick && i<nMax) );
   if( pL->nPick>=nMax ){
     pL->nPick--;
   }else if( pL->nPick>=pL->nPickAlloc ){
@@ -137,6 +139,7 @@ static int cqLaneOffer(CqOp *p, CqClaim *pC, const CqStmt *pJob){
   CqLane *pL = cqLaneOwn(pC);
   CqJobKey key;
   int i;
+  assert( pJob->eStmt==CQ_SQL_LANE_READY || pJob->eStmt==CQ_SQL_LANE_DUE );
   pL->bFound = 1;
   if( claimqColInt(pJob, CQ_COL_LANE_READY_due)>=0 ) pL->nDue++;
   key.iJob = claimqColInt(pJob, CQ_COL_LANE_READY_job_id);
@@ -167,7 +170,8 @@ static void cqLaneSets(CqOp *p, CqClaim *pC){
 }
 
 /*
-** Take LANE_READY or LANE_DUE, for the sets of the claim's lane.
+** Take LANE_READY or LANE_DUE, for the sets of the claim's lane; its set is not
+** bound yet.  The caller gives it back.
 */
 static CqStmt cqLaneStmt(CqOp *p, CqClaim *pC, int eStmt){
   CqStmt s = claimqStmt(p, eStmt);
@@ -195,6 +199,7 @@ static void cqLaneOfferDue(CqOp *p, CqClaim *pC, i64 iSet){
 static void cqLaneOfferSet(CqOp *p, CqClaim *pC, CqStmt *pReady, i64 iSet){
   CqLane *pL = cqLaneOwn(pC);
   int nPassed = pL->passed.n;
+  assert( p->rc || pReady->eStmt==CQ_SQL_LANE_READY );
   pL->bFound = 0;
   pL->nDue = 0;
   claimqBindInt(p, pReady, CQ_LANE_READY_set, iSet);
@@ -257,7 +262,7 @@ static void cqLaneChoose(CqOp *p, CqClaim *pC){
 }
 
 /*
-** The best jobs of one set.
+** The best jobs of one set, for a lane that keeps groups.  0 after an error.
 */
 CQ_PRIV int claimqLaneBest(
   CqOp *p, CqClaim *pC, i64 iSet, i64 nMax, const CqJobKey **pa
@@ -265,6 +270,7 @@ CQ_PRIV int claimqLaneBest(
   CqLane *pL = cqLaneOwn(pC);
   CqStmt ready = cqLaneStmt(p, pC, CQ_SQL_LANE_READY);
   i64 nSaved = pC->nMax;
+  assert( nMax>0 && pL->pLimit!=0 );
   pL->nPick = 0;
   pC->nMax = nMax;
   cqLaneOfferSet(p, pC, &ready, iSet);
@@ -274,6 +280,9 @@ CQ_PRIV int claimqLaneBest(
   return pL->nPick;
 }
 
+/*
+** Pick these jobs instead of those picked before.
+*/
 CQ_PRIV void claimqLanePicks(CqOp *p, CqClaim *pC, const CqOffer *a, int n){
   CqLane *pL = cqLaneOwn(pC);
   int i;
@@ -301,6 +310,8 @@ static void cqLaneOneMore(CqCell *pCell){
 CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   i64 iJob = claimqColInt(pJob, CQ_COL_LANE_HEAD_job_id);
   int bActive = (int)claimqColInt(pJob, CQ_COL_LANE_HEAD_active);
+  assert( pJob->eStmt==CQ_SQL_LANE_HEAD || pJob->eStmt==CQ_SQL_LANE_JOB );
+  assert( a!=0 );
   claimqCellColumns(p, pC->pRows, a, pJob, CQ_LANE_NCOL);
   claimqCellInt(&a[CQ_COL_LANE_HEAD_job_id], iJob);      /* For cqLaneIds() */
   if( bActive && p->rc==SQLITE_OK ){
@@ -391,6 +402,7 @@ static void cqLaneRows(CqOp *p, CqClaim *pC){
 static void cqLaneIds(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   int i;
+  assert( pC->ids.n==0 );
   for(i=0; i<pC->pRows->nRow && p->rc==SQLITE_OK; i++){
     claimqIdsAdd(p, &pC->ids,
                  claimqRow(pC->pRows, i)[CQ_COL_LANE_HEAD_job_id].u.i);
@@ -429,9 +441,10 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
       cqLaneRows(p, pC);
     }
   }
+  assert( p->rc || pC->pRows->nRow==0 || pC->pRows->nRow<=pC->nMax );
   nJob = pC->pRows->nRow + pL->spent.n;
   if( pL->spent.n || nJob>CQ_STAY_MOST || pL->pLimit ) pL->bNew = 0;
-  if( nJob>1 || !pL->bNew ) cqLaneIds(p, pC);
+  if( !pL->bNew ) cqLaneIds(p, pC);
   bTidy = pL->passed.n || pL->late.n
        || (pL->pLimit && (pL->pLimit->late.n || pL->pLimit->wrong.n));
   pL->bBack = nJob==0 && nMax>0 && pL->pLimit && pL->pLimit->bBack;
@@ -504,7 +517,8 @@ static void cqLaneLacks(
 }
 
 /*
-** Why the job that pJob, LANE_WHY, stands on is not claimed.
+** Why the job that pJob, LANE_WHY, stands on is not claimed, and until when
+** that will be so at least; CQ_I64_MAX if time alone does not change it.
 */
 static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
   CqJobState job;
@@ -551,6 +565,7 @@ static int cqLaneWhyLimit(
   claimqLimitJob(p, pL->pLimit, claimqColInt(pJob, CQ_COL_LANE_WHY_group_id),
                  &room);
   if( p->rc ) return CQ_WHY_CLAIMABLE;
+  assert( room.eWhy<CQ_ARRAYSIZE(aWhy) );
   if( room.eWhy!=CQ_LIMIT_NONE ) *piUntil = room.iNext;
   *pzDetail = az[room.eWhy][room.bGroup];
   if( room.eWhy==CQ_LIMIT_PAUSED ){
@@ -605,6 +620,7 @@ CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
 */
 CQ_PRIV i64 claimqLanePromote(CqOp *p, CqClaim *pC, i64 iSet, i64 nMost){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_PROMOTE);
+  assert( nMost>0 );
   claimqBindText(p, &s, CQ_LANE_PROMOTE_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindInt(p, &s, CQ_LANE_PROMOTE_partition,
                 pC->aArg[CQ_LANE_PARTITION].i);
@@ -640,6 +656,7 @@ CQ_PRIV void claimqLaneTidy(CqOp *p, CqClaim *pC){
 */
 static void cqLaneScheduled(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
+  assert( !pL->bPut && pC->pRows->nRow==0 );
   claimqSchedulePut(p, &pC->task, pC->aArg[CQ_LANE_LANE].t);
   if( p->rc ) return;
   pL->bPut = 1;
@@ -648,41 +665,64 @@ static void cqLaneScheduled(CqOp *p, CqClaim *pC){
 }
 
 /*
-** Stamp the jobs.  New ones stay where they are in the index: that is why they
-** have statements of their own.  (One new job stamped by the last of these
-** makes a claim and its complete half as long again, by the second a quarter.)
+** Stamp jobs that are all new, each with the lease that is in its row.  They
+** stay where they are in the index: that is why they have a statement of their
+** own.  (LANE_STAMP makes a claim of one and its complete half as long again.)
+** If one of them was not as it was read the claim is stale, and what was
+** stamped is undone.
+*/
+static void cqLaneStampNew(CqOp *p, CqClaim *pC){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEW);
+  int i, bAll = 1;
+  assert( pC->pRows->nRow>0 && pC->ids.n==0 );
+  claimqBindCommonText(p, &s, CQ_P_owner, pC->owner);
+  claimqBindCommonText(p, &s, CQ_P_incarnation, pC->incarnation);
+  claimqBindCommonInt(p, &s, CQ_P_now, pC->lease.iNow);
+  claimqBindCommonInt(p, &s, CQ_P_expires, pC->lease.iExpires);
+  for(i=0; i<pC->pRows->nRow && p->rc==SQLITE_OK && bAll; i++){
+    const CqCell *a = claimqRow(pC->pRows, i);
+    const CqCell *aLease = &a[CQ_LANE_NCOL];
+    assert( claimqCellGetText(&aLease[CQ_CLAIM_ID]).z!=0 );
+    claimqBindCommonInt(p, &s, CQ_P_head, a[CQ_COL_LANE_HEAD_job_id].u.i);
+    claimqBindCommonText(p, &s, CQ_P_claim,
+                         claimqCellGetText(&aLease[CQ_CLAIM_ID]));
+    claimqBindCommonText(p, &s, CQ_P_token,
+                         claimqCellGetText(&aLease[CQ_CLAIM_TOKEN]));
+    claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_fence, aLease[CQ_CLAIM_FENCE].u.i);
+    while( claimqStep(p, &s) ){}
+    bAll = sqlite3_changes(p->db)==1;
+    claimqStmtReset(&s);
+  }
+  claimqStmtDone(p, &s);
+  if( p->rc==SQLITE_OK && !bAll ) claimqStale(p, &pC->task);
+}
+
+/*
+** Stamp the jobs, after those of schedules that are due were put.  Or write
+** that the clock has gone back, if there are none (bBack).
 */
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
-  i64 n;
   if( pL->bScheduled ) cqLaneScheduled(p, pC);
   if( pL->bBack ){
     claimqLimitBack(p, pC);
     return;
   }
   if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
-  n = pC->ids.n;
+  assert( pL->bNew || pC->ids.n==pC->pRows->nRow+pL->spent.n );
+  if( pL->bNew ){
+    cqLaneStampNew(p, pC);
+    return;
+  }
   if( pL->pLimit ){
     s = claimqStmt(p, CQ_SQL_LIMIT_STAMP);
-    claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
     claimqBindInt(p, &s, CQ_LANE_STAMP_begun, pL->pLimit->nBegun);
-    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  }else if( n==0 ){
-    assert( pL->bNew && pC->pRows->nRow==1 );
-    n = 1;
-    s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEW);
-    claimqLeaseBind(p, &s, &pC->lease);
-    claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_fence, pC->lease.iFence);
-  }else if( pL->bNew ){
-    s = claimqStmt(p, CQ_SQL_LANE_STAMP_NEWS);
-    claimqLeaseBind(p, &s, &pC->lease);
-    claimqBindIds(p, &s, CQ_LANE_STAMP_NEWS_ids, &pC->ids);
   }else{
     s = claimqStmt(p, pL->spent.n ? CQ_SQL_LANE_STAMP_SPENT
                                   : CQ_SQL_LANE_STAMP);
-    claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
-    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   }
-  claimqClaimStamp(p, pC, &s, n);
+  claimqBindIds(p, &s, CQ_LANE_STAMP_ids, &pC->ids);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqClaimStamp(p, pC, &s, pC->ids.n);
 }

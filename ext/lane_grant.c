@@ -73,6 +73,7 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   const CqVal *aOpt = pG->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT);
+  assert( pG->aArg[CQ_GRANT_TTL].i>=0 && pG->aArg[CQ_GRANT_OWNER].t.z!=0 );
   claimqBindInt(p, &s, CQ_LANE_GRANT_job, pG->aArg[CQ_GRANT_JOB].i);
   claimqBindCommonText(p, &s, CQ_P_owner, pG->aArg[CQ_GRANT_OWNER].t);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
@@ -168,13 +169,15 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
 
 /*
 ** The grant is good and the job can be had: do the limits of its lane let one
-** more claim begin?
+** more claim begin?  1 or 0; of no meaning if op has an error.  Sets what the
+** claim will write if the lane has limits.
 */
 static int cqReclaimFits(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqRoom room;
   CqLaneLimit *pLimit = claimqLimitOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i, &room);
   int bFits = 1;
+  assert( pR->eStmt==CQ_SQL_LANE_RECLAIM );
   if( pLimit ){
     bFits = room.nRoom>0;
     pR->eStmt = CQ_SQL_LIMIT_RECLAIM;
@@ -190,7 +193,8 @@ static int cqReclaimFits(CqOp *p, CqClaim *pC){
 }
 
 /*
-** The grant is good: is the job to be had?  Returns the outcome.
+** The grant is good: is the job to be had?  Returns the outcome, which is of no
+** meaning if op has an error.
 */
 static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   const CqVal *pMax = &pC->aArg[CQ_RECLAIM_MAX];
@@ -216,6 +220,7 @@ CQ_PRIV void claimqReclaimNext(CqOp *p, CqClaim *pC){
   CqCell *a = claimqRowsAdd(p, pC->pRows);
   if( p->rc==SQLITE_OK && zOutcome==0 ) zOutcome = cqReclaimJob(p, pC);
   if( p->rc ) return;
+  assert( a!=0 && zOutcome!=0 && pC->ids.n==0 );
   claimqCellText(p, pC->pRows, &a[0], claimqStr(zOutcome));
   claimqIdsAdd(p, &pC->ids, iJob);
   pC->ids.pRows = pC->pRows;
@@ -242,9 +247,12 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqStmt s = claimqStmt(p, pR->eStmt);
+  assert( pC->ids.n==1 );
   if( pR->eStmt==CQ_SQL_LANE_GRANT_DELETE ){
     claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
   }else{
+    assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
+         || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );
     claimqBindInt(p, &s, CQ_LANE_RECLAIM_grant, pR->iGrant);
     claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
     if( pR->eStmt==CQ_SQL_LIMIT_RECLAIM ){

@@ -80,7 +80,9 @@ static i64 cqLimitAsk(
   if( !bLane ) claimqBindInt(p, &s, CQ_LIMIT_LANE_LIVE_group, pUse->iGroup);
   if( iNth ) claimqBindInt(p, &s, CQ_LIMIT_LANE_LIVE_nth, iNth);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( claimqStep(p, &s) && claimqColType(&s, 0)!=SQLITE_NULL ){
+  if( claimqStep(p, &s)
+   && claimqColType(&s, CQ_COL_LIMIT_LANE_LIVE_n)!=SQLITE_NULL
+  ){
     n = claimqColInt(&s, CQ_COL_LIMIT_LANE_LIVE_n);
   }
   claimqStmtDone(p, &s);
@@ -197,6 +199,7 @@ static int cqLimitGrow(
 ){
   int nNew = *pnAlloc ? *pnAlloc*2 : 16;
   void *pNew;
+  assert( n>=0 && n<=*pnAlloc );
   if( n<*pnAlloc ) return 1;
   pNew = claimqRealloc(p, *ppArray, nNew*(i64)nByte);
   if( pNew==0 ) return 0;
@@ -211,6 +214,7 @@ static int cqLimitGrow(
 static int *cqLimitSlot(CqLaneLimit *pL, i64 iGroup){
   u32 i = (u32)((unsigned long long)iGroup*2654435761u);
   int *p;
+  assert( pL->nHash>pL->nGroup && (pL->nHash & (pL->nHash-1))==0 );
   do{
     p = &pL->aHash[i++ & (u32)(pL->nHash-1)];
   }while( *p && pL->aGroup[*p-1].iGroup!=iGroup );
@@ -218,7 +222,8 @@ static int *cqLimitSlot(CqLaneLimit *pL, i64 iGroup){
 }
 
 /*
-** Have twice as many places as there are groups.
+** Have more than twice as many places as there are groups.  Returns 0, and
+** leaves all as it is, if there is no memory.
 */
 static int cqLimitRehash(CqOp *p, CqLaneLimit *pL){
   int nNew = pL->nHash ? pL->nHash*4 : 32;
@@ -256,6 +261,7 @@ static int cqLimitGroup(CqOp *p, CqLaneLimit *pL, i64 iGroup, i64 nWant){
     if( iGroup ) cqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
     *piPlace = ++pL->nGroup;
   }
+  assert( *piPlace>0 && pL->aGroup[*piPlace-1].iGroup==iGroup );
   return p->rc ? -1 : *piPlace-1;
 }
 
@@ -357,6 +363,7 @@ static void cqLimitRead(CqOp *p, CqClaim *pC, int iHead){
   const CqJobKey *a;
   int n = claimqLaneBest(p, pC, pH->iSet, pH->nAsked, &a);
   int i;
+  assert( n<=pH->nAsked && pH->nAsked<=pC->nMax );
   pH->nGot = 0;
   for(i=0; i<n && cqLimitGrow(p, (void**)&pL->aOffer, pL->nOffer,
       &pL->nOfferAlloc, sizeof(CqOffer)); i++){
@@ -472,6 +479,7 @@ static int cqLimitMore(CqOp *p, CqClaim *pC, int nTake){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL = pLane->pLimit;
   int i, j, iHead = -1;
+  assert( nTake<=pL->nOffer && nTake<=pC->nMax );
   for(i=0; i<nTake && iHead<0; i++){
     const CqOffer *pO = &pL->aOffer[i];
     const CqHeadUse *pH = &pL->aHead[pO->iHead];
@@ -501,6 +509,7 @@ static int cqLimitMore(CqOp *p, CqClaim *pC, int nTake){
 static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   int i;
+  assert( nTake<=pL->nOffer && pL->aTurn==0 );
   for(i=0; i<nTake; i++) pL->aOffer[i].iTurn = claimqAddSat(pL->iTurn, i+1);
   claimqOfferSort(pL->aOffer, nTake);
   claimqLanePicks(p, pC, pL->aOffer, nTake);
@@ -519,6 +528,7 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL = pLane->pLimit;
   int i, nTake;
+  assert( pL!=0 && pL->bGroups && pL->nOffer==0 && pC->nMax>0 );
   cqLimitSet(p, pC, 0);
   for(i=0; i<pLane->sets.n && p->rc==SQLITE_OK; i++){
     cqLimitSet(p, pC, pLane->sets.a[i]);
@@ -588,6 +598,9 @@ CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
   claimqExec(p, &s);
 }
 
+/*
+** Write that what seems to have begun later than now began now.
+*/
 CQ_PRIV void claimqLimitBack(CqOp *p, CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_BACK);
   claimqBindText(p, &s, CQ_LIMIT_BACK_lane, pC->aArg[CQ_LANE_LANE].t);
@@ -615,6 +628,7 @@ static void cqLimitPair(CqOp *p, CqLimitCall *pE, int iRate){
   const CqVal *pRate = &pE->aOpt[iRate], *pPer = &pE->aOpt[iRate+1];
   const char *zGroup = iRate==CQ_LIMIT_NRATE ? "" : "group_";
   i64 *a = &pE->a[iRate];
+  assert( iRate==CQ_LIMIT_NRATE || iRate==CQ_LIMIT_GROUP_NRATE );
   if( (pRate->pVal && !pRate->bGiven && !pPer->bGiven)
    || (pPer->pVal && !pPer->bGiven && !pRate->bGiven)
   ){
@@ -635,6 +649,8 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   claimqBindText(p, &s, CQ_LIMIT_ROW_lane, pE->lane);
   bRow = claimqStep(p, &s);
   pE->bAny = 0;
+  assert( (int)CQ_COL_LIMIT_ROW_max_active==(int)CQ_LIMIT_MAX );
+  assert( (int)CQ_COL_LIMIT_ROW_fair==(int)CQ_LIMIT_FAIR );
   for(i=0; i<CQ_LIMIT_NOW; i++){
     const CqVal *pVal = &pE->aOpt[i];
     pE->a[i] = bRow ? cqLimitCol(&s, i) : -1;
@@ -661,7 +677,7 @@ static void cqLimitLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** The row of the lane.
+** Write the row of the lane, or delete it if no limit is left.
 */
 static void cqLimitWrite(CqOp *p, const CqLimitCall *pE){
   static const int aParam[CQ_LIMIT_NOW] = {

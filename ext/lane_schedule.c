@@ -45,6 +45,7 @@
 static void cqScheduleNames(const CqCronField *pField, char zOut[8]){
   const char *z = pField->zNames;
   int i, n = (int)strlen(z);
+  assert( n>=6 );
   for(i=0; i<3; i++){
     zOut[i] = (char)(z[i]-'a'+'A');
     zOut[i+4] = (char)(z[n-3+i]-'a'+'A');
@@ -379,7 +380,7 @@ struct CqDue {
 };
 
 /*
-** One seek; none in a database that never had a schedule.
+** One seek; none in a database that never had a schedule.  0 after an error.
 */
 CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
   CqStmt s;
@@ -452,6 +453,7 @@ static void cqSchedulePutOne(
   char *zKey = claimqMalloc(p, (i64)n+pD->name.n+22);
   CqPut put;
   if( zKey==0 ) return;
+  assert( iAt>=pD->iNext && iAt<=iNow );
   memcpy(zKey, zBegin, (size_t)n);
   memcpy(&zKey[n], pD->name.z, (size_t)pD->name.n);
   n += pD->name.n;
@@ -473,7 +475,8 @@ static void cqSchedulePutOne(
 }
 
 /*
-** Put the jobs of pD: for iLast, or for all times up to it (bAll).
+** Put the jobs of pD: for iLast, or for all times up to it (bAll).  Raises
+** schema_mismatch if its options are no options.
 */
 static void cqSchedulePutJobs(
   CqOp *p, CqDue *pD, CqText lane, i64 iLast, int bAll
@@ -482,6 +485,7 @@ static void cqSchedulePutJobs(
   char *zBuf = claimqMalloc(p, (i64)options.n+1);
   CqVal aOpt[CQ_MAX_OPT];
   i64 iAt = bAll ? pD->iNext : iLast;
+  assert( iLast>=pD->iNext );
   if( zBuf && !cqScheduleOptions(p, options, zBuf, aOpt) ){
     cqScheduleBad(p, pD->name, "list of options");
   }
@@ -500,6 +504,7 @@ static void cqSchedulePutJobs(
 static i64 cqScheduleLast(const CqDue *pD, i64 iLast){
   i64 iAt = pD->iNext, iNext;
   int n;
+  assert( pD->nMost>0 && iAt<=iLast );
   for(n=1; n<pD->nMost && iAt<iLast; n++){
     if( !claimqCronNext(&pD->cron, pD->nOffset, iAt, &iNext) ) break;
     iAt = iNext;
@@ -518,6 +523,7 @@ static int cqScheduleRun(CqOp *p, CqDue *pD, const CqTask *pTask, CqText lane){
   i64 iLast = pD->iNext;
   i64 n = claimqCronDue(&pD->cron, pD->nOffset, pD->iNext-1, pD->iTo, &iLast);
   CqStmt s;
+  assert( p->rc || (pD->nMost>0 && iLast>=pD->iNext) );
   if( eCatchUp==CQ_CATCH_UP_ALL && n>1 ) iLast = cqScheduleLast(pD, iLast);
   s = claimqStmt(p, CQ_SQL_SCHEDULE_CAME);
   claimqBindText(p, &s, CQ_SCHEDULE_CAME_name, pD->name);

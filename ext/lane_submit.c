@@ -31,6 +31,7 @@ typedef char CqCheckSubmit[sizeof(CqSubmit)<=sizeof(CqOwn) ? 1 : -1];
 static int cqSubmitTaken(CqOp *p, CqPut *pPut){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_BY_KEY);
   int bTaken;
+  assert( pPut->aOpt[CQ_SUBMIT_KEY].bGiven );
   claimqBindText(p, &s, CQ_LANE_BY_KEY_lane, pPut->scope);
   claimqBindText(p, &s, CQ_LANE_BY_KEY_source_key,
                  pPut->aOpt[CQ_SUBMIT_KEY].t);
@@ -60,7 +61,9 @@ static void cqSubmitLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Check what the options say together.
+** Check what the options say together, and whether something must be looked up
+** before the job is written.  What it allocates claimqLanePutDone() frees, also
+** after an error.
 */
 CQ_PRIV void claimqLanePutCheck(CqOp *p, CqPut *pPut){
   CqSubmit *pS = (CqSubmit*)&pPut->own;
@@ -105,6 +108,7 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
   const CqSubmit *pOwn = (const CqSubmit*)&pPut->own;
   CqText none = {0, 0};
   int i;
+  assert( pOwn->caps.z!=0 && pOwn->iAvailable>=0 );   /* xPutCheck() */
   for(i=0; i<CQ_SUBMIT_N; i++){
     if( aParam[i]==0 ) continue;
     if( aDef[i].eType==CQ_T_INT ) claimqBindInt(p, pS, aParam[i], aOpt[i].i);
@@ -120,7 +124,8 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
 }
 
 /*
-** What the job waits for, and how long its source key is taken.
+** Write what the job waits for, and how long its source key is taken.  Does
+** nothing after an error.
 */
 static void cqSubmitRest(CqOp *p, CqPut *pPut){
   const CqSubmit *pOwn = (const CqSubmit*)&pPut->own;
@@ -141,6 +146,7 @@ static void cqSubmitRest(CqOp *p, CqPut *pPut){
 */
 CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
   CqStmt s;
+  assert( pPut->pD==claimqLaneDiscipline() && pPut->scope.z!=0 );
   if( pPut->bPlain ){
     s = claimqStmt(p, CQ_SQL_LANE_INSERT_PLAIN);
     claimqBindText(p, &s, CQ_LANE_INSERT_PLAIN_lane, pPut->scope);

@@ -59,6 +59,7 @@ static int cqLaneRepeated(CqVerb *pV, CqText settledBy){
 ** of a claim that was settled can be told to be wrong.
 */
 CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
+  assert( eVerdict!=CQ_HOLD_OK && pHead->eStmt==CQ_SQL_LANE_HOLD );
   if( eVerdict!=CQ_HOLD_DISPLACED
    || claimqColType(pHead, CQ_COL_LANE_HOLD_claim_id)!=SQLITE_NULL
    || !claimqTextEq(pV->claimId,
@@ -78,11 +79,13 @@ CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
 
 /*
 ** The claim holds.  Retry has to decide: back to the queue after a while, or
-** to the dead letters if the attempts are used up.   Who
-** renews the claim of a job with a slot too late needs a free one.
+** to the dead letters if the attempts are used up.  Who
+** renews the claim of a job with a slot too late needs a free one: if there is
+** none this raises conflict.
 */
 CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   i64 nUsed;
+  assert( pHead->eStmt==CQ_SQL_LANE_HOLD );
   if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL ){
     if( pV->eVerb==CQ_RENEW && !claimqLeaseLive(
           claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p)) ){
@@ -104,11 +107,13 @@ CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
 }
 
 /*
-** Parameters that only some of the settling statements have.
+** Parameters that only some of the settling statements have.  aOpt is 0 for a
+** verb without options.
 */
 CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
   const CqVal *aOpt = pV->aOpt;
   sqlite3_value *pProgress = aOpt ? aOpt[CQ_LANE_PROGRESS].pVal : 0;
+  assert( aOpt!=0 || pV->eVerb==CQ_REVOKE );
   switch( pS->eStmt ){
     case CQ_SQL_LANE_RENEW:
       claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);

@@ -37,14 +37,15 @@ likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
     max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
--- The columns of the claim table.
-job_id, lane_id, partition_key, priority, payload, required_capabilities,
+-- The columns of the claim table.  $1 is the lane: a column, or what it was
+-- compared with, which SQLite need not copy.
+job_id, $1 AS lane_id, partition_key, priority, payload, required_capabilities,
 attempt_index, reclaim_count, created_at_ms,
 ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress, group_key
 
 -- fragment: LANE_ROW
 -- The same, and what else is needed to claim a job.
-{{LANE_COLS}},
+{{LANE_COLS $1}},
 fencing_token, claim_id, attempts, state='active' AS active, due
 
 -- name: LANE_READY
@@ -81,7 +82,7 @@ SELECT (SELECT count(*) FROM (
 -- name: LANE_HEAD
 -- What is claimable of set 0, with all columns: if none waited the jobs come in
 -- the order in which a worker gets them who satisfies this set alone.
-SELECT {{LANE_ROW}},
+SELECT {{LANE_ROW :lane}},
   EXISTS(SELECT 1 FROM {{LANE_INDEX}}
          WHERE {{LANE_SET_0}} AND due BETWEEN 0 AND :now) AS waited
 FROM {{LANE_INDEX}} WHERE {{LANE_SET_0}} AND due<=:now AND {{LANE_CLAIMABLE}}
@@ -89,11 +90,11 @@ ORDER BY {{LANE_INDEX_ORDER}}
 
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.
-SELECT {{LANE_ROW}} FROM {{S}}.claimq_job WHERE job_id=:job
+SELECT {{LANE_ROW lane_id}} FROM {{S}}.claimq_job WHERE job_id=:job
 
 -- name: LANE_KEPT
 -- A job as the claim that holds it got it.
-SELECT {{LANE_COLS}}, claim_id, lease_token, owner_id, incarnation_id,
+SELECT {{LANE_COLS lane_id}}, claim_id, lease_token, owner_id, incarnation_id,
   claimed_at_ms, expires_at_ms, attempts, previous_claim_id
 FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 
@@ -106,22 +107,13 @@ FROM {{S}}.claimq_job WHERE job_id=:head AND claim_id=:claim
 j.fencing_token+(j.fencing_token<9223372036854775807)
 
 -- name: LANE_STAMP_NEW
--- The usual case: one job that nobody holds, and that stands among the ready
--- ones.  It stays where it is in the index.
+-- The usual case: a job that nobody holds, and that stands among the ready
+-- ones.  It stays where it is in the index.  Several such jobs are stamped one
+-- by one: an UPDATE FROM a list, which SQLite writes down before it begins,
+-- takes longer.
 UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1
 WHERE job_id=:head AND claim_id IS NULL AND due<0 AND {{LANE_FENCE}}=:fence
-
--- name: LANE_STAMP_NEWS
--- Several such jobs.  (With due<0 SQLite would go by claimq_job_by_due, and so
--- through all jobs, after an ANALYZE of few.)
-UPDATE {{S}}.claimq_job AS j SET state='active', claim_id=l.claim_id,
-  lease_token=l.lease_token, owner_id=:owner, incarnation_id=:incarnation,
-  claimed_at_ms=:now, expires_at_ms=:expires, fencing_token=l.fencing_token,
-  attempts=attempts+1
-FROM claimq_ids(:ids) AS l
-WHERE job_id=l.id AND j.claim_id IS NULL AND ifnull(due, 0)<0
-  AND {{LANE_FENCE}}=l.fencing_token
 
 -- fragment: LANE_GIVE
 -- The lease of a job that waited, or was active: that one is reclaimed.
@@ -182,8 +174,8 @@ WHERE job_id IN (
 
 -- name: LANE_PARK
 -- Jobs among the ready ones that are not claimable go where they are found
--- again when they are.  (As LANE_STAMP_NEWS: by their keys, whatever ANALYZE
--- says.)
+-- again when they are.  (With WHERE job_id IN SQLite would go through all jobs
+-- after an ANALYZE of few.)
 UPDATE {{S}}.claimq_job SET due=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
     WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0))

@@ -20,9 +20,9 @@
 #     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
-# any file and in other fragments, also with words that take the places of $1,
-# $2 and so on in it: {{OLDEST session}}.  {{S}} is the schema that all tables
-# are in.
+# any file and in other fragments, also with words or parameters that take the
+# places of $1, $2 and so on in it: {{OLDEST session}}.  {{S}} is the schema
+# that all tables are in.
 #
 # Statements that stand in for each other share their names:
 #
@@ -127,7 +127,7 @@ proc squeeze {pieces} {
 proc expand {where text {form 1} {outer {}}} {
   global fragment schema_name
   set text [string map [list "{{S}}" $schema_name] $text]
-  while {[regexp {\{\{(\w+)((?:\s+[\w.]+)*)\}\}} $text all name words]} {
+  while {[regexp {\{\{(\w+)((?:\s+[\w.:]+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
     if {$name in $outer} {fail $where "fragment $name uses itself"}
     set map {}
