@@ -191,8 +191,10 @@ CQ_PRIV void claimqRead(CqOp*, const CqArgDef*, sqlite3_value *pVal, CqVal*);
 ** The bytes are not copied. */
 CQ_PRIV void claimqReadPlain(CqOp*, const CqArgDef*, int bInt, CqText, i64,
                              CqVal*);
-/* Read trailing name, value pairs into aOut[], one per definition.  Only
-** definitions with a bit of mVerb count (mVerb==0: all of them). */
+/* Read trailing name, value pairs into aOut[], one per definition, which holds
+** the defaults.  Only definitions with a bit of mVerb count (mVerb==0: all of
+** them). */
+CQ_PRIV void claimqOptionDefaults(const CqArgDef *aDef, int nDef, CqVal *aOut);
 CQ_PRIV void claimqReadOptions(
   CqOp*, const CqArgDef *aDef, int nDef, int mVerb,
   int nVal, sqlite3_value **apVal, CqVal *aOut

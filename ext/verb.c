@@ -116,10 +116,9 @@ static void cqVerbOptions(
   CqArgDef aDef[CQ_MAX_OPT];
   if( p->rc ) return;
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
-  if( nVal==0 ){                  /* All have their defaults */
-    claimqReadOptions(p, cqVerbOpt, CQ_VO_N, 0, 0, 0, aOpt);
-    claimqReadOptions(p, pD->aOpt, pD->nOpt, 0, 0, 0, &aOpt[CQ_VO_N]);
-  }else{
+  claimqOptionDefaults(cqVerbOpt, CQ_VO_N, aOpt);
+  claimqOptionDefaults(pD->aOpt, pD->nOpt, &aOpt[CQ_VO_N]);
+  if( nVal>0 ){
     memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
     if( pD->nOpt ){
       memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
@@ -458,6 +457,7 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   CqVal key, aOpt[CQ_ARRAYSIZE(cqCancelOpt)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
+  claimqOptionDefaults(cqCancelOpt, CQ_ARRAYSIZE(cqCancelOpt), aOpt);
   claimqReadOptions(p, cqCancelOpt, CQ_ARRAYSIZE(cqCancelOpt),
                     bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);

@@ -268,6 +268,46 @@ proc discipline_of {file} {
 }
 
 #--------------------------------------------------------------------------
+# Tests
+
+# The procs that a Tcl file defines, anywhere in it: NAME LINE BODY ...
+proc procs_of {file} {
+  set out {}
+  set n 0
+  set lines [lines_of $file]
+  foreach line $lines {
+    incr n
+    if {![regexp {^\s*proc (\w+) } $line -> name]} continue
+    set body [string trim $line]
+    for {set i $n} {![info complete $body] && $i < [llength $lines]} {incr i} {
+      append body \n [string trim [lindex $lines $i]]
+    }
+    lappend out $name $n $body
+  }
+  return $out
+}
+
+# Words of the harness that a test defines again, and procs that stand in two
+# tests: both belong into tester.tcl, once.
+proc copied_procs {files harness} {
+  foreach file $harness {
+    foreach {name line body} [procs_of $file] {set home($name) $file:$line}
+  }
+  set out {}
+  foreach file $files {
+    foreach {name line body} [procs_of $file] {
+      if {[info exists home($name)]} {
+        lappend out "$file:$line: $name is in $home($name)"
+      } elseif {[info exists seen($body)]} {
+        lappend out "$file:$line: $name stands in $seen($body), too"
+      }
+      set seen($body) $file:$line
+    }
+  }
+  return $out
+}
+
+#--------------------------------------------------------------------------
 
 set source  [lsort [glob ext/*.c vtab/*.c]]
 set headers [lsort [glob -nocomplain ext/*.h vtab/*.h]]
@@ -312,6 +352,10 @@ check "files over 1500 lines" \
 check "functions over 100 lines" [long_functions $source 100]
 check "functions of more than 6 lines without a comment above them" \
   [bare_functions $source 6]
+
+check "procs of tests that are defined twice" \
+  [copied_procs [lsort [glob test/*.test]] \
+    {tcl/tester.tcl tcl/workers.tcl tcl/faultsim.tcl}]
 
 set allowed {Makefile README.md LICENSE CHANGELOG.md ext vtab sql tcl test
   build claimq.so}
