@@ -137,6 +137,9 @@ static CqStmt cqCancelFlowStmt(CqOp *p, const CqCancelFlow *pE, int eStmt){
   return s;
 }
 
+/*
+** Has the flow a job that can be cancelled?  If not, nothing is written.
+*/
 static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;
   CqStmt s = cqCancelFlowStmt(p, pE, CQ_SQL_AFTER_FLOW);
@@ -158,6 +161,10 @@ static void cqCancelFlowApply(CqOp *p, CqTask *pTask){
   if( p->rc==SQLITE_OK && pTask->iAnswer==0 ) claimqStale(p, pTask);
 }
 
+/*
+** claimq_cancel_flow(flow_id [, option, value]...) -> how many jobs were
+** cancelled.
+*/
 CQ_PRIV void claimqLaneCancelFlow(CqOp *p, CqCall *pCall){
   CqCancelFlow e;
   memset(&e, 0, sizeof(e));
