@@ -251,7 +251,22 @@ def django(path):
 
 
 def aiosqlite(path):
+    import aiosqlite as module
+
+    async def unread():
+        """A cursor that is not read to its end."""
+        async with module.connect(path, isolation_level=None) as db:
+            await db.enable_load_extension(True)
+            await db.load_extension(claimq.loadable_path())
+            cursor = await db.execute("PRAGMA journal_mode=wal")
+            try:
+                await db.execute_fetchall("SELECT claimq_init()")
+            except sqlite3.OperationalError as error:
+                print("unread:", claimq.code(error))
+            await cursor.close()
+
     async def main():
+        await unread()
         check = fresh(path)
         db = await recipe("aiosqlite", path)["connect"](path)
         try:
@@ -269,14 +284,6 @@ def aiosqlite(path):
             done = await db.execute_fetchall("SELECT claimq_complete(?, ?)",
                                              rows[0])
             print("complete:", *done[0])
-
-            # A cursor that is not read.
-            cursor = await db.execute("PRAGMA journal_mode=wal")
-            try:
-                await db.execute_fetchall("SELECT claimq_init()")
-            except sqlite3.OperationalError as error:
-                print("unread:", claimq.code(error))
-            await cursor.close()
 
             # A task that is cancelled while its claim waits for the lock.
             await db.execute_fetchall("SELECT claimq_submit('l', 'y')")
