@@ -4,8 +4,8 @@
 #     sh tcl/newer_python.sh DIRECTORY
 #
 # Connections with autocommit=False need Python 3.12.  Where there is none, this
-# fetches Python 3.13, SQLite and the C library of Debian 13 from the mirror that
-# apt uses, and unpacks them below DIRECTORY; nothing of the system is changed.
+# fetches Python 3.13, SQLite and the C library of Debian 13 from the mirror
+# that apt uses, and unpacks them below DIRECTORY, nowhere else.
 # DIRECTORY/python runs it.  Fails with a line that says why it cannot be had.
 set -e
 mkdir -p "$1"

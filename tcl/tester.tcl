@@ -7,11 +7,11 @@
 #     source [file join [file dirname [info script]] .. tcl tester.tcl]
 #
 #     init_db
-#     do_execsql_test 1.1 {
+#     do_execsql_test 1.1-what-is-enqueued-is-claimed {
 #       SELECT claimq_enqueue('s', 'hello', 'now_ms', 5) LIKE 'qwb:%';
 #       SELECT payload FROM claimq('s', 'worker-a');
 #     } {1 hello}
-#     do_catchsql_test 1.2 {
+#     do_catchsql_test 1.2-a-session-is-required {
 #       SELECT claimq_enqueue()
 #     } {1 {claimq: bad_argument: ...}}
 #     finish_test
@@ -21,7 +21,8 @@
 # first 20 lines says when a file runs: smoke (functional; the default; also in
 # make test, there on claimq.so and on the amalgamation), test (make test
 # only), package (make test, once: what is handed out, installed and used),
-# soak (make soak only).
+# soak (make soak only), old (make soak, on a SQLite that is too old), cluster
+# (make cluster).
 #
 # A file runs in a private empty directory, so the database is just "test.db";
 # CLAIMQ_TMP says where (build/tmp).  With CLAIMQ_FIRST set the first failure
@@ -37,7 +38,10 @@
 #   init_db                   reset_db, then SELECT claimq_init()
 #   Any handle but `db` must be closed by the test: finish_test complains.
 #
-# TESTS (a NAME that begins with a digit gets the file's name in front)
+# TESTS
+#   A NAME is a number and a sentence: 1.2-a-session-is-required.  The sentence
+#   says what should be true, in two words or more; without one the test fails.
+#   A NAME that begins with a digit gets the file's name in front.
 #   do_test NAME SCRIPT EXPECTED        the script's result is EXPECTED
 #   do_execsql_test ?-db H? NAME SQL ?EXPECTED?    all values, as one list
 #   do_catchsql_test ?-db H? NAME SQL EXPECTED     {0 LIST} or {1 MESSAGE}
@@ -51,6 +55,7 @@
 #   *GLOB*, compared with the lines joined by blanks.
 #   execsql SQL ?H?  catchsql SQL ?H?  eqp SQL ?H?   the same, as commands
 #   db_content ?FILE?         all rows of all tables, typed, as one text
+#   files_below DIR           the files below a folder, by name, from there
 #   skip_test WHAT WHY        prints SKIPPED WHAT: WHY, and is counted
 #   sqlite_since VERSION      1 if this SQLite is that version or newer, for
 #                             what SQLite does in another way before it
@@ -77,8 +82,8 @@
 #   fresh ?MS?                no rows in any table of claimq's, settings as they
 #                             are; MS: from now on the clock says MS
 #   content                   all rows of all tables of claimq's as db sees them
-#   do_refused_test NAME SQL MESSAGE   SQL fails with MESSAGE, and the content is
-#                             as before
+#   do_refused_test NAME SQL MESSAGE   SQL fails with MESSAGE, and changes
+#                             nothing in the content
 #   damage SQL                SQL without the triggers and the CHECKs
 #   broken SQL                what claimq_check finds after damage SQL; undone
 #   steps ?GLOB ...?          steps of SQLite's virtual machine that the
@@ -368,6 +373,10 @@ proc table_content {table} {
   "]
 }
 
+proc files_below {dir} {
+  return [lsort [split [exec find $dir ! -type d -printf "%P\n"] \n]]
+}
+
 #--------------------------------------------------------------------------
 # SQL.  uplevel, so that $variables in SQL are those of the caller.
 
@@ -469,13 +478,13 @@ proc claimq_tables {} {
   }]
 }
 
+# First what says that a job waits, or is held: then nobody minds its end.
 proc fresh {{ms ""}} {
-  db config enable_trigger 0
-  foreach table [claimq_tables] {
+  set first {claimq_after claimq_slot claimq_head claimq_group claimq_limit}
+  foreach table [concat $first [claimq_tables]] {
     if {$table ne "claimq_meta"} {db eval "DELETE FROM main.$table"}
   }
   db eval {DELETE FROM sqlite_sequence}
-  db config enable_trigger 1
   if {$ms ne ""} {at_time $ms}
 }
 

@@ -107,10 +107,10 @@ func begin() {
 	}
 }
 
-// A handler returns what SQL has no value for.
+// A handler returns what SQL has no value for, or panics.
 func values() {
 	db := fresh(0)
-	for _, payload := range []string{"object", "fail", "last"} {
+	for _, payload := range []string{"object", "fail", "panic", "last"} {
 		_, err := db.Exec("SELECT claimq_submit('l', ?)", payload)
 		must(err)
 	}
@@ -122,6 +122,8 @@ func values() {
 			return map[string]int{"n": 1}, nil
 		case "fail":
 			return func() {}, nil
+		case "panic":
+			panic("no luck")
 		}
 		stop()
 		return nil, nil

@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 import sys
+import threading
 
 import claimq
 
@@ -179,7 +180,6 @@ def sqlalchemy(path):
 
 
 def django(path):
-    import threading
     from django.conf import settings
     fresh(path)
     settings.configure(**{name: value for name, value
@@ -292,6 +292,30 @@ def values(path):
     for row in db.execute("SELECT payload, state, coalesce(result, last_error)"
                           " FROM claimq_job"):
         print(*row)
+
+
+def ends(path):
+    """A worker in a thread is stopped; a handler that exits gives back."""
+    db = fresh(path)
+    for _ in range(3):
+        db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    begun = threading.Event()
+
+    def handle(job):
+        begun.set()
+        job.stopping.wait()
+
+    worker = claimq.Worker(path, "l", handle)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    begun.wait()
+    worker.stop()
+    thread.join()
+    try:
+        claimq.Worker(path, "l", lambda job: sys.exit(), batch=2).run()
+    except SystemExit:
+        print("exit")
+    print(*db.execute("SELECT state, count(*) FROM claimq_job GROUP BY 1"))
 
 
 def cannot_load(path):

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -119,6 +121,18 @@ func (j *Job) call(conn execer, verb string, values ...any) error {
 		return nil
 	}
 	return err
+}
+
+// handle calls the handler.  A panic is an error like others.
+func (j *Job) handle(f func(context.Context, *Job) (any, error)) (
+	result any, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("panic: %v", why)
+			log.Printf("claimq: job %d: %v\n%s", j.ID, err, debug.Stack())
+		}
+	}()
+	return f(j.ctx, j)
 }
 
 // settle settles the job by what its handler returned.

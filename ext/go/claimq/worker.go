@@ -19,8 +19,8 @@ const waitMs = 5000
 //
 // What the handler returns decides what becomes of the job: a nil error
 // completes it, with the value as its result; Reject makes it a dead letter;
-// any other error has it tried again, after the job's own backoff, or when
-// Retry says.
+// any other error, or a panic, has it tried again, after the job's own backoff,
+// or when Retry says.
 //
 // One connection claims, waits and settles; it settles a job and takes the next
 // one in the same transaction.  Another one renews: each job that is held has a
@@ -139,7 +139,7 @@ func (w *Worker) next() *Job {
 // the next ones with the same commit.
 func (w *Worker) work(ctx context.Context, job *Job) error {
 	defer job.end(nil)
-	result, failed := w.Handler(job.ctx, job)
+	result, failed := job.handle(w.Handler)
 	var jobs []*Job
 	err := Transaction(context.Background(), w.conn, func() error {
 		err := job.settle(w.conn, result, failed)
