@@ -374,11 +374,18 @@ def endpoints(t):
     t.ok("a claim that was rolled back with the rest is still in the answer",
          len(said[0]) == 1 and "claimq: claim_lost: " in str(said[1])
          and active() == before or [said])
-    said = post("/db/request?level=strong&transaction", claim,
-                ["INSERT INTO nowhere VALUES(1)"])
-    t.ok("a statement that cannot be prepared does not undo the others",
-         len(said[0]) == 1 and "no such table" in str(said[1])
-         and active() == before + 1 or [said])
+    submit()
+    for what, sql, why in (
+            ("a statement that cannot be prepared",
+             "INSERT INTO nowhere VALUES(1)", "no such table"),
+            ("a write with RETURNING that fails",
+             "INSERT INTO ledger(role) VALUES(NULL) RETURNING id", "NOT NULL")):
+        submit()
+        before = active()
+        said = post("/db/request?level=strong&transaction", claim, [sql], claim)
+        t.ok(f"{what} does not undo the others, before it and after it",
+             len(said[0]) == 1 and why in str(said[1]) and len(said[2]) == 1
+             and active() == before + 2 or [said])
     # The write-shaped form, for clients that send each SELECT to /db/query.
     shaped = ("INSERT INTO mine SELECT job_id, claim_id, lease_token FROM"
               " claimq_lane('l', 'w') WHERE now_ms=? RETURNING%sclaim_id")
@@ -490,7 +497,7 @@ def history(t):
     there = content(nodes.leader().ask)
     with contextlib.closing(sqlite3.connect(plain)) as db:
         here = content(lambda s: [[list(r) for r in db.execute(s[0], s[1:])]])
-    # A call that cannot even be prepared rolls nothing back on rqlite.
+    # A write with RETURNING that raises rolls nothing back on rqlite.
     t.ok("and equal to those of plain SQLite",
          differences({**here, "done": []}, {**there, "done": []}))
 
