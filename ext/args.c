@@ -139,14 +139,11 @@ static void cqReadInt(
 }
 
 /*
-** The value of an argument that was not given, or given as NULL.
+** The value of an argument that was not given, or given as NULL.  *pOut is
+** zeroed.
 */
-static void cqReadDefault(CqOp *p, const CqArgDef *pDef, CqVal *pOut){
-  if( pDef->mFlag & CQ_A_REQUIRED ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "%s is required and may not be NULL",
-               pDef->zName);
-    return;
-  }
+static void cqDefault(const CqArgDef *pDef, CqVal *pOut){
+  assert( !pOut->bGiven && pOut->t.z==0 );
   pOut->i = pDef->iDefault;
   if( pDef->eType==CQ_T_WORD ){
     pOut->t = claimqStr(pDef->xWords()[pDef->iDefault]);
@@ -166,7 +163,11 @@ CQ_PRIV void claimqRead(
   if( p->rc ) return;
   pOut->pVal = pVal;
   if( pVal==0 || (sqlite3_value_type(pVal)==SQLITE_NULL) ){
-    cqReadDefault(p, pDef, pOut);
+    if( pDef->mFlag & CQ_A_REQUIRED ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "%s is required and may not be NULL",
+                 pDef->zName);
+    }
+    cqDefault(pDef, pOut);
     return;
   }
   pOut->bGiven = 1;
@@ -269,22 +270,29 @@ static int cqFindOption(
 }
 
 /*
+** The values of options that are not given: aOut[] has one for each of the nDef
+** definitions.  Its texts are constants.
+*/
+CQ_PRIV void claimqOptionDefaults(
+  const CqArgDef *aDef, int nDef, CqVal *aOut
+){
+  int i;
+  memset(aOut, 0, (size_t)nDef*sizeof(*aOut));
+  for(i=0; i<nDef; i++){
+    assert( (aDef[i].mFlag & CQ_A_REQUIRED)==0 );
+    cqDefault(&aDef[i], &aOut[i]);
+  }
+}
+
+/*
 ** Read trailing name, value pairs into aOut[], which has one for each of the
-** nDef definitions; those not given get their defaults.
+** nDef definitions, with its default.  Raises bad_argument or too_large.
 */
 CQ_PRIV void claimqReadOptions(
   CqOp *p, const CqArgDef *aDef, int nDef, int mVerb,
   int nVal, sqlite3_value **apVal, CqVal *aOut
 ){
   int i;
-  memset(aOut, 0, (size_t)nDef*sizeof(*aOut));
-  for(i=0; i<nDef; i++){
-    aOut[i].i = aDef[i].iDefault;
-    if( aDef[i].eType==CQ_T_WORD || aDef[i].zDefault ){
-      cqReadDefault(p, &aDef[i], &aOut[i]);
-    }
-    assert( (aDef[i].mFlag & CQ_A_REQUIRED)==0 );
-  }
   for(i=0; i<nVal && p->rc==SQLITE_OK; i+=2){
     int iDef = cqFindOption(p, aDef, nDef, mVerb, apVal[i]);
     if( iDef<0 ) break;

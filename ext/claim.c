@@ -46,6 +46,10 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   pTask->bNoKeep = pC->pRows->nRow==0;    /* It may still write: upkeep */
 }
 
+/*
+** xApply: upkeep, unless only one write can be had here, and then the lease.
+** Whatever fails is undone with the task.
+*/
 static void cqClaimApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   assert( pC->pDef->bWrites && pC->pDef->xStamp );

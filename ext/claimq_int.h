@@ -191,8 +191,10 @@ CQ_PRIV void claimqRead(CqOp*, const CqArgDef*, sqlite3_value *pVal, CqVal*);
 ** The bytes are not copied. */
 CQ_PRIV void claimqReadPlain(CqOp*, const CqArgDef*, int bInt, CqText, i64,
                              CqVal*);
-/* Read trailing name, value pairs into aOut[], one per definition.  Only
-** definitions with a bit of mVerb count (mVerb==0: all of them). */
+/* Read trailing name, value pairs into aOut[], one per definition, which holds
+** the defaults.  Only definitions with a bit of mVerb count (mVerb==0: all of
+** them). */
+CQ_PRIV void claimqOptionDefaults(const CqArgDef *aDef, int nDef, CqVal *aOut);
 CQ_PRIV void claimqReadOptions(
   CqOp*, const CqArgDef *aDef, int nDef, int mVerb,
   int nVal, sqlite3_value **apVal, CqVal *aOut
@@ -402,9 +404,6 @@ CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 /* Add one of them, as part of a task. */
 CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
-/* Before main is read by an operation that will write, inside the user's
-** transaction: take the lock, because later it could not be waited for. */
-CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 /* The next object after number *pi that should be there and is not, or 0; for

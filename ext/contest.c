@@ -269,18 +269,25 @@ static void cqContestNext(CqOp *p, CqClaim *pC){
 
 /*
 ** Write the claim, of a subject that has a row or of one that gets one.  It is
-** one write; a trigger advances the counter.
+** one write; a trigger advances the counter.  Stale if somebody else was faster
+** or has advanced it.
 */
 static void cqContestStamp(CqOp *p, CqClaim *pC){
   assert( pC->pRows->nRow==1 && pC->lease.iExpires>=pC->lease.iNow );
   if( ((CqContest*)&pC->own)->bNew ){
     CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_ENTER);
+    i64 iNext = pC->lease.iFence;
     claimqLeaseBind(p, &s, &pC->lease);
     claimqBindInt(p, &s, CQ_CONTEST_ENTER_kind, pC->aArg[CQ_CONTEST_KIND].i);
     claimqBindText(p, &s, CQ_CONTEST_ENTER_label,
                    pC->aArg[CQ_CONTEST_LABEL].t);
     claimqBindInt(p, &s, CQ_CONTEST_ENTER_fence, pC->lease.iFence);
+    claimqBindPointer(p, &s, CQ_CONTEST_ENTER_next, &iNext, CQ_NOTE_TYPE);
     claimqClaimStamp(p, pC, &s, 1);
+    if( p->rc==SQLITE_CONSTRAINT_NOTNULL && iNext!=pC->lease.iFence ){
+      claimqOpReset(p);
+      claimqStale(p, &pC->task);
+    }
   }else{
     CqStmt s = claimqStmt(p, CQ_SQL_CONTEST_TAKE);
     claimqLeaseBind(p, &s, &pC->lease);

@@ -172,6 +172,9 @@ CQ_PRIV char *claimqOriginWrite(
   return zOut;
 }
 
+/*
+** The function that triggers use to write an origin.
+*/
 CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_origin", .eKind = CQ_F_PURE, .nMin = 2, .bRest = 1,

@@ -145,6 +145,11 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
   else cqCellBytes(pOp, p, pCell, SQLITE_TEXT, t.z, t.n);
 }
 
+/*
+** Copy a value into a cell, type and bytes as they are; the bytes live as long
+** as the rows.  Nothing happens if op has an error; without memory it gets one,
+** and the cell is NULL.
+*/
 CQ_PRIV void claimqCellValue(
   CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_value *pVal
 ){
@@ -173,6 +178,10 @@ CQ_PRIV void claimqCellColumn(
   claimqCellValue(pOp, p, pCell, claimqColValue(pStmt, iCol));
 }
 
+/*
+** Copy the first n columns of the row that pStmt stands on into a[0..n-1], but
+** not those that nobody will read.  Nothing happens if op has an error.
+*/
 CQ_PRIV void claimqCellColumns(
   CqOp *pOp, CqRows *p, CqCell *a, const CqStmt *pStmt, int n
 ){
@@ -212,6 +221,9 @@ CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
   }
 }
 
+/*
+** The text of a cell, which lives as long as the rows; z==0 unless it is TEXT.
+*/
 CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   CqText t = {0, 0};
   if( pCell->eType==SQLITE_TEXT ){

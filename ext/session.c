@@ -763,6 +763,9 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
   claimqClaimStamp(p, pC, &s, n);
 }
 
+/*
+** xDone: free what the claim has collected.
+*/
 static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   claimqIdsClear(&pOwn->passed);

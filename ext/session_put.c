@@ -163,6 +163,10 @@ static void cqCancelLoad(CqOp *p, CqTask *pTask){
   claimqStmtDone(p, &s);
 }
 
+/*
+** Take the batch out, unless a live claim has got it meanwhile: then the task
+** begins again.
+*/
 static void cqCancelApply(CqOp *p, CqTask *pTask){
   CqSessionCancel *pC = (CqSessionCancel*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_CANCEL);

@@ -294,6 +294,9 @@ static const CqArgDef cqAloneArg[] = {
   { CQ_ARG(ANY, "task") },
 };
 
+/*
+** The definition of claimq_alone().
+*/
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_alone", .zDoc = "for statements of claimq's own",

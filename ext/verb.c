@@ -59,6 +59,10 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
     .zDoc = "makes the call safe to repeat" },
 };
 
+/*
+** The options of verbs in every discipline (i==-1), or of discipline i alone;
+** their number is *pnOpt.  0 past the last discipline.
+*/
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
   static const CqArgDef none[1];
   const CqDiscipline *pD;
@@ -112,10 +116,9 @@ static void cqVerbOptions(
   CqArgDef aDef[CQ_MAX_OPT];
   if( p->rc ) return;
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
-  if( nVal==0 ){                  /* All have their defaults */
-    claimqReadOptions(p, cqVerbOpt, CQ_VO_N, 0, 0, 0, aOpt);
-    claimqReadOptions(p, pD->aOpt, pD->nOpt, 0, 0, 0, &aOpt[CQ_VO_N]);
-  }else{
+  claimqOptionDefaults(cqVerbOpt, CQ_VO_N, aOpt);
+  claimqOptionDefaults(pD->aOpt, pD->nOpt, &aOpt[CQ_VO_N]);
+  if( nVal>0 ){
     memcpy(aDef, cqVerbOpt, sizeof(cqVerbOpt));
     if( pD->nOpt ){
       memcpy(&aDef[CQ_VO_N], pD->aOpt, (size_t)pD->nOpt*sizeof(aDef[0]));
@@ -454,6 +457,7 @@ static void cqCancelFunc(CqOp *p, CqCall *pCall){
   CqVal key, aOpt[CQ_ARRAYSIZE(cqCancelOpt)];
   int i;
   claimqRead(p, bInt ? &job : &batch, pKey, &key);
+  claimqOptionDefaults(cqCancelOpt, CQ_ARRAYSIZE(cqCancelOpt), aOpt);
   claimqReadOptions(p, cqCancelOpt, CQ_ARRAYSIZE(cqCancelOpt),
                     bInt ? CQ_CO_INT : CQ_CO_TEXT,
                     pCall->nVal-1, &pCall->apVal[1], aOpt);
@@ -473,6 +477,9 @@ CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
   { .zName = NAME, .zDoc = DOC, .eKind = KIND, .nMin = N, .bRest = 1, \
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
 
+/*
+** The definitions of the verbs, of claimq_revoke() and claimq_cancel().
+*/
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a claim id, or the id of a job" },

@@ -22,18 +22,21 @@ SELECT value AS last_token,
 FROM {{S}}.claimq_meta WHERE name='contest_fence'
 
 -- fragment: CONTEST_NEXT
--- The token is still the next one: nobody has won since the counter was read.
+-- The next token.  It is still :fence if nobody has won since the counter was
+-- read.
 (SELECT value+(value<9223372036854775807) FROM {{S}}.claimq_meta
- WHERE name='contest_fence')=:fence
+ WHERE name='contest_fence')
 
 -- name: CONTEST_ENTER
--- A new subject.
+-- A new subject.  If the next token is another one, which :next is told, then
+-- the row has none, and that is an error.  (For SELECT ... WHERE instead of
+-- VALUES, SQLite would make a temporary table, because the table has a trigger:
+-- a fifth of a contest and its release.)
 INSERT INTO {{S}}.claimq_holder(holder_id, claim_id, lease_token, owner_id,
   incarnation_id, claimed_at_ms, expires_at_ms, subject_kind, subject_label,
   fencing_token)
-SELECT :head, :claim, :token, :owner, :incarnation, :now, :expires, :kind,
-  :label, :fence
-WHERE {{CONTEST_NEXT}}
+VALUES(:head, :claim, :token, :owner, :incarnation, :now, :expires, :kind,
+  :label, iif(claimq_note(:next, {{CONTEST_NEXT}})=:fence, :fence, NULL))
 ON CONFLICT(subject_kind, subject_label) DO NOTHING
 
 -- name: CONTEST_TAKE
@@ -41,7 +44,7 @@ ON CONFLICT(subject_kind, subject_label) DO NOTHING
 -- values.
 UPDATE {{S}}.claimq_holder SET previous_claim_id=claim_id, {{STAMP}},
   fencing_token=:fence, attempts=attempts+1
-WHERE holder_id=:head AND expires_at_ms<=:now AND {{CONTEST_NEXT}}
+WHERE holder_id=:head AND expires_at_ms<=:now AND {{CONTEST_NEXT}}=:fence
 
 -- name: CONTEST_HOLD
 SELECT claim_id, lease_token, 1 AS claim_size

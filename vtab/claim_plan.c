@@ -116,6 +116,11 @@ static int cqPlanMissing(
   return mNowhere ? CQ_PLAN_MISSING : CQ_PLAN_HIDDEN;
 }
 
+/*
+** Find out which terms are the arguments of the claim table.  Returns
+** CQ_PLAN_OK or CQ_PLAN_AVOID and fills *pPlan, or another CQ_PLAN_* that says
+** why there is no plan; pPlan->iBad is then the argument or term at fault.
+*/
 CQ_PRIV int claimqPlan(
   const CqShape *pShape, const CqTerm *aTerm, int nTerm, int bOrder,
   CqPlan *pPlan

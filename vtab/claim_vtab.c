@@ -224,6 +224,9 @@ static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
       && pInfo->aOrderBy[i].desc==bDesc;
 }
 
+/*
+** 1 if the table delivers its rows in the order that is asked for.
+*/
 static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
   int i;
   for(i=0; i<pInfo->nOrderBy; i++){
@@ -707,6 +710,9 @@ CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
   return pD->aTable;
 }
 
+/*
+** Register the modules of all claim tables.  Returns an SQLite code.
+*/
 CQ_PRIV int claimqVtabRegister(CqConn *pConn){
   const CqTableDef *aTable;
   int i, j, n, rc = SQLITE_OK;
@@ -733,6 +739,10 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
   return bOk;
 }
 
+/*
+** Create the claim tables that write in the temp schema.  1 if all are there
+** afterwards, else 0: then a later call tries again.
+*/
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
   const CqTableDef *aTable;
   int i, j, n, bOk = 1;
