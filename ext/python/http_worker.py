@@ -79,5 +79,6 @@ def run(lane, nodes, ending):
 if __name__ == "__main__":
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
-    run(sys.argv[1], [http.client.HTTPConnection(n.split("://")[-1], timeout=10)
-                      for n in sys.argv[2:]], ending)
+    addresses = [url.split("://")[-1].rstrip("/") for url in sys.argv[2:]]
+    run(sys.argv[1], [http.client.HTTPConnection(address, timeout=10)
+                      for address in addresses], ending)
