@@ -69,7 +69,8 @@ def run(lane, nodes, ending):
             settle = [[RETRY, *claim, repr(failed), NOW, uid] if failed else
                       [COMPLETE, *claim, NOW, uid]]
             request = uuid.uuid4().hex
-        if not jobs and not ending.wait(0.05):
+        if not jobs and not ending.is_set():
+            time.sleep(0.05)    # ending.wait() and set() by a signal may hang
             call(nodes, ["SELECT claimq_wait(2000, 'lane', ?)", lane],
                  path="/db/query?level=none")    # by this node alone
     if settle:
