@@ -331,7 +331,6 @@ $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
 # See test/cluster/run.sh.
 cluster: deps
 	$(SUB) all tools
-	@sh tcl/deps.sh -part 'partition of a cluster' ip iproute2 || true
 	@sh test/cluster/run.sh $(BUILD) $(SO) $(STORY)
 
 # The program with one jump changed, again and again: see tcl/mutate.tcl.  All

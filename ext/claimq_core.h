@@ -157,8 +157,6 @@ CQ_PRIV int claimqJsonSkip(CqJson*);  /* skip the value that comes next: 1 ok */
 CQ_PRIV int claimqJsonText(CqText raw, char *zOut);
 /* 1 if the unescaped raw slice equals x, byte for byte. */
 CQ_PRIV int claimqJsonEq(CqText raw, CqText x);
-/* 1 if two raw slices unescape to the same bytes. */
-CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB);
 /* The integer of a number token (3; 3.0 is refused): 1 ok */
 CQ_PRIV int claimqJsonInt(CqText tok, i64 *pOut);
 /* Write t as a JSON string, at most 6*t.n+2 bytes.  Returns the end. */

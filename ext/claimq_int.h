@@ -404,9 +404,6 @@ CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 /* Add one of them, as part of a task. */
 CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
-/* Before main is read by an operation that will write, inside the user's
-** transaction: take the lock, because later it could not be waited for. */
-CQ_PRIV void claimqLockFirst(CqOp*);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
 /* The next object after number *pi that should be there and is not, or 0; for

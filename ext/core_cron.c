@@ -361,7 +361,7 @@ static void cqCronMonthOf(i64 iDay, CqMonth *p){
 }
 
 /*
-** Go on to the month after, and back to the one before.
+** Go on to the month after.
 */
 static void cqCronMonthNext(CqMonth *p){
   p->iFirst += p->nDay;
@@ -371,6 +371,10 @@ static void cqCronMonthNext(CqMonth *p){
   }
   cqCronMonthSize(p);
 }
+
+/*
+** Go back to the month before.
+*/
 static void cqCronMonthPrevious(CqMonth *p){
   if( --p->iMonth<1 ){
     p->iMonth = 12;
@@ -430,8 +434,7 @@ static u64 cqCronDays(const CqCron *p, const CqMonth *pMonth){
 }
 
 /*
-** The first time of a day from minute i (0..1440) on, and the last one up to it
-** (0..1439); -1 if there is none.
+** The first time of a day from minute i (0..1440) on, -1 if there is none.
 */
 static int cqCronTimeFrom(const CqCron *p, int i){
   u64 mHour = p->aMask[CQ_CRON_HOUR], mMinute = p->aMask[CQ_CRON_MINUTE];
@@ -442,6 +445,10 @@ static int cqCronTimeFrom(const CqCron *p, int i){
   iHour = cqCronFrom(mHour, iHour+1);
   return iHour<0 ? -1 : iHour*60 + cqCronFrom(mMinute, 0);
 }
+
+/*
+** The last time of a day up to minute i (0..1439), -1 if there is none.
+*/
 static int cqCronTimeUpTo(const CqCron *p, int i){
   u64 mHour = p->aMask[CQ_CRON_HOUR], mMinute = p->aMask[CQ_CRON_MINUTE];
   int iHour = i/60;

@@ -23,10 +23,10 @@
 ** first, or be able to take back what it did.  ERROR and END repeat for ever.
 **
 ** The token of a string is the slice between the quotes as it stands in the
-** input.  claimqJsonText() unescapes it, claimqJsonEq() and claimqJsonSame()
-** compare without unescaping into memory.  A lone surrogate (\ud800 without
-** its partner) is well-formed JSON but no text: the reader lets it pass, and
-** these three refuse it.  The input is valid UTF-8 when it gets here; bytes
+** input.  claimqJsonText() unescapes it, claimqJsonEq() compares it with a text
+** without unescaping it into memory.  A lone surrogate (\ud800 without its
+** partner) is well-formed JSON but no text: the reader lets it pass, and these
+** two refuse it.  The input is valid UTF-8 when it gets here; bytes
 ** above 0x7f are not looked at.
 */
 #include "claimq_core.h"
@@ -326,55 +326,16 @@ CQ_PRIV int claimqJsonText(CqText raw, char *zOut){
   return n;
 }
 
-/* One side of a comparison: a text that is unescaped as it is read. */
-typedef struct CqJsonSide CqJsonSide;
-struct CqJsonSide {
-  CqText rest;                    /* Not yet read */
-  int bRaw;                       /* It has escapes */
-  char zChar[4];                  /* The character at hand ... */
-  int nChar, iChar;               /* ... its length, and what is used of it */
-};
-
-/* The next byte, -1 at the end, -2 if this is no text. */
-static int cqJsonSideNext(CqJsonSide *p){
-  if( p->iChar==p->nChar ){
-    if( p->rest.n<=0 ) return -1;
-    if( !p->bRaw ){
-      p->rest.n--;
-      return (u8)*p->rest.z++;
-    }
-    p->nChar = cqJsonChar(&p->rest, p->zChar);
-    p->iChar = 0;
-    if( p->nChar<0 ) return -2;
-  }
-  return (u8)p->zChar[p->iChar++];
-}
-
-/* 1 if a, which is raw, and b, which is raw if bRaw, are the same text. */
-static int cqJsonCompare(CqText a, CqText b, int bRaw){
-  CqJsonSide x, y;
-  int c;
-  memset(&x, 0, sizeof(x));
-  memset(&y, 0, sizeof(y));
-  x.rest = a;
-  x.bRaw = 1;
-  y.rest = b;
-  y.bRaw = bRaw;
-  do{
-    c = cqJsonSideNext(&x);
-    if( c==-2 || c!=cqJsonSideNext(&y) ) return 0;
-  }while( c>=0 );
-  return 1;
-}
-
 /* 1 if the raw slice unescapes to x, byte for byte, else 0. */
 CQ_PRIV int claimqJsonEq(CqText raw, CqText x){
-  return cqJsonCompare(raw, x, 0);
-}
-
-/* 1 if both raw slices unescape to the same bytes, else 0. */
-CQ_PRIV int claimqJsonSame(CqText rawA, CqText rawB){
-  return cqJsonCompare(rawA, rawB, 1);
+  while( raw.n>0 ){
+    char zChar[4];
+    int n = cqJsonChar(&raw, zChar);
+    if( n<0 || n>x.n || memcmp(zChar, x.z, (size_t)n)!=0 ) return 0;
+    x.z += n;
+    x.n -= n;
+  }
+  return x.n==0;
 }
 
 /*

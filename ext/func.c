@@ -213,6 +213,9 @@ static const CqArgDef cqClaimIdArg[] = {
   { CQ_ARG(INT, "fence"), .mFlag = CQ_A_REQUIRED },
 };
 
+/*
+** claimq_lease_token(scope, owner, incarnation, claim_id, now_ms)
+*/
 static void cqLeaseTokenFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   char zToken[CQ_TOKEN_SZ];
@@ -228,6 +231,9 @@ static const CqArgDef cqLeaseTokenArg[] = {
   { CQ_ARG(INT, "now_ms"), .mFlag = CQ_A_REQUIRED },
 };
 
+/*
+** claimq_batch_id(session, source_key, now_ms [, nonce])
+*/
 static void cqBatchIdFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   char zId[CQ_BATCH_ID_SZ];
@@ -391,8 +397,7 @@ static void cqSelectRun(CqOp *p, CqText json, CqSelect *pSel){
 }
 
 /*
-** How many of the candidates, from the first, a claim of turn work takes.
-** Raises bad_argument.
+** claimq_select(candidates, boundary, max) -> how many of them one claim takes.
 */
 static void cqSelectFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;

@@ -77,7 +77,8 @@ static void cqHelpArg(
   if( a==0 ) return;
   if( iPosition ) claimqCellInt(&a[CQ_HELP_POSITION], iPosition);
   claimqCellText(p, pRows, &a[CQ_HELP_ARGUMENT], claimqStr(pDef->zName));
-  claimqCellText(p, pRows, &a[CQ_HELP_TYPE], claimqStr(cqHelpType[pDef->eType]));
+  claimqCellText(p, pRows, &a[CQ_HELP_TYPE],
+                 claimqStr(cqHelpType[pDef->eType]));
   if( pDef->eType==CQ_T_INT ){
     if( pDef->bDefault || pDef->iDefault ){
       claimqCellInt(&a[CQ_HELP_DEFAULT], pDef->iDefault);

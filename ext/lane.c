@@ -299,6 +299,10 @@ static const CqArgDef cqLaneOpt[] = {
 ** What the other files share
 */
 
+/*
+** Raise bad_argument unless json, which zName gave, is a list of capabilities.
+** Returns the number of its elements, 0 on error.
+*/
 CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
   int n = p->rc ? 0 : claimqCapsCheck(json);
   if( n<0 ){
@@ -309,6 +313,10 @@ CQ_PRIV int claimqLaneCapsCheck(CqOp *p, const char *zName, CqText json){
   return n;
 }
 
+/*
+** Check and take apart argument capabilities: sorted, each one once.  The
+** caller frees pCaps->a, also after an error.
+*/
 CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   int n = claimqLaneCapsCheck(p, "capabilities", json);
   char *zText;
@@ -321,6 +329,9 @@ CQ_PRIV void claimqLaneCaps(CqOp *p, CqText json, CqCaps *pCaps){
   pCaps->n = claimqCapsSplit(json, pCaps->a, zText);
 }
 
+/*
+** The same, and the one way to write the set, which stays as long as pCaps->a.
+*/
 CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
   CqText t = claimqStr("[]");
   claimqLaneCaps(p, json, pCaps);
@@ -331,6 +342,10 @@ CQ_PRIV CqText claimqLaneCapsText(CqOp *p, CqText json, CqCaps *pCaps){
   return t;
 }
 
+/*
+** 1 if job iJob exists, and what state it is in; 0 if it does not, or op has an
+** error or gets one here.
+*/
 CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_STATE);
   int bFound;

@@ -248,14 +248,8 @@ struct CqLaneLimit {
   i64 *aTurn;                     /* Turns of the jobs picked */
   CqIds late, wrong;              /* Heads to put in order */
 };
-/* The limits of a lane: 0 if it has none, or op has an error.  The caller frees
-** with claimqLimitFree(). */
-CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp*, CqText lane);
 CQ_PRIV void claimqLimitFree(CqLaneLimit*);
-/* What the lane (iGroup==0) or one of its groups lets begin. */
-CQ_PRIV void claimqLimitRoomOf(CqOp*, const CqLaneLimit*, i64 iGroup, i64 nWant,
-                               CqRoom*);
-/* The same for both; a group that was asked for is remembered. */
+/* What the lane and group iGroup of it let begin; the group is remembered. */
 CQ_PRIV void claimqLimitJob(CqOp*, CqLaneLimit*, i64 iGroup, CqRoom*);
 /* A job and its limits, for claimq_reclaim(): the limits of its lane, 0 if
 ** there are none, and *pRoom. */

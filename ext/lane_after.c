@@ -23,8 +23,20 @@
 #include "lane.h"
 
 /*
-** Read option after.  Raises bad_argument unless it is a JSON array of job ids;
-** those may stand in quotes, as some bindings write integers.
+** A job id, as a number or in quotes, as some bindings write integers; others
+** write 17.0.  Returns 0 if it is none.
+*/
+static int cqAfterId(int e, CqText tok, i64 *piJob){
+  int n = tok.n;
+  if( e==CQ_JSON_NUMBER ){
+    while( n>0 && tok.z[n-1]=='0' ) n--;
+    if( n>0 && tok.z[n-1]=='.' ) tok.n = n-1;
+  }
+  return claimqJsonInt(tok, piJob);
+}
+
+/*
+** Read option after.  Raises bad_argument unless it is a JSON array of job ids.
 */
 CQ_PRIV void claimqLaneAfterRead(CqOp *p, CqText json, CqIds *pIds){
   CqJson r;
@@ -34,7 +46,7 @@ CQ_PRIV void claimqLaneAfterRead(CqOp *p, CqText json, CqIds *pIds){
   e = claimqJsonNext(&r)==CQ_JSON_ARRAY ? claimqJsonNext(&r) : CQ_JSON_ERROR;
   while( p->rc==SQLITE_OK && (e==CQ_JSON_NUMBER || e==CQ_JSON_STRING) ){
     i64 iJob;
-    if( !claimqJsonInt(r.tok, &iJob) ) break;
+    if( !cqAfterId(e, r.tok, &iJob) ) break;
     claimqIdsAdd(p, pIds, iJob);
     e = claimqJsonNext(&r);
   }
@@ -125,6 +137,9 @@ static CqStmt cqCancelFlowStmt(CqOp *p, const CqCancelFlow *pE, int eStmt){
   return s;
 }
 
+/*
+** Has the flow a job that can be cancelled?  If not, nothing is written.
+*/
 static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;
   CqStmt s = cqCancelFlowStmt(p, pE, CQ_SQL_AFTER_FLOW);
@@ -146,6 +161,10 @@ static void cqCancelFlowApply(CqOp *p, CqTask *pTask){
   if( p->rc==SQLITE_OK && pTask->iAnswer==0 ) claimqStale(p, pTask);
 }
 
+/*
+** claimq_cancel_flow(flow_id [, option, value]...) -> how many jobs were
+** cancelled.
+*/
 CQ_PRIV void claimqLaneCancelFlow(CqOp *p, CqCall *pCall){
   CqCancelFlow e;
   memset(&e, 0, sizeof(e));

@@ -47,6 +47,10 @@ static void cqChangeKey(CqOp *p, const CqChange *pE){
   claimqStmtDone(p, &s);
 }
 
+/*
+** May the job be changed?  Not if it has ended, or a live claim holds it.
+** Raises conflict if its source key is taken in the new lane.
+*/
 static void cqChangeLoad(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   CqLaneState s;
@@ -69,6 +73,9 @@ static void cqChangeBind(CqOp *p, CqStmt *pS, int iParam, const CqVal *pVal){
   else claimqBindNull(p, pS, iParam);
 }
 
+/*
+** Write what was given; what was not stays as it is.
+*/
 static void cqChangeApply(CqOp *p, CqTask *pTask){
   CqChange *pE = (CqChange*)pTask;
   const CqVal *aOpt = pE->aOpt;

@@ -36,6 +36,9 @@ CQ_PRIV void claimqLaneArgs(CqOp *p, CqClaim *pC){
   if( pCaps->bGiven ) claimqLaneCaps(p, pCaps->t, &cqLaneOwn(pC)->offered);
 }
 
+/*
+** xDone: free what the claim has collected.
+*/
 CQ_PRIV void claimqLaneDone(CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   claimqIdsClear(&pL->sets);
@@ -289,6 +292,12 @@ static void cqLaneOneMore(CqCell *pCell){
   if( pCell->eType==SQLITE_INTEGER ) pCell->u.i = claimqAddSat(pCell->u.i, 1);
 }
 
+/*
+** Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and
+** write from a[0] on the job's columns, as they will be once it is claimed, and
+** the claim's.  Returns 1 if the job is new: nobody holds it, and it stands
+** among the ready ones.
+*/
 CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   i64 iJob = claimqColInt(pJob, CQ_COL_LANE_HEAD_job_id);
   int bActive = (int)claimqColInt(pJob, CQ_COL_LANE_HEAD_active);
@@ -552,6 +561,9 @@ static int cqLaneWhyLimit(
   return aWhy[room.eWhy];
 }
 
+/*
+** xWhy: each job of the lane that has not ended counts under its reason.
+*/
 CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;

@@ -44,6 +44,11 @@ static void cqGrantLane(CqOp *p, const CqGrant *pG){
   claimqStmtDone(p, &s);
 }
 
+/*
+** May the job be granted?  Raises not_found if it does not exist,
+** not_reclaimable unless it is active and its claim has expired, and
+** bad_argument if it is in another lane than the caller thinks.
+*/
 static void cqGrantLoad(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
@@ -61,6 +66,9 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
   pTask->eNeed = CQ_NEED_ONE;
 }
 
+/*
+** Write the grant; its id is the answer.
+*/
 static void cqGrantApply(CqOp *p, CqTask *pTask){
   CqGrant *pG = (CqGrant*)pTask;
   const CqVal *aOpt = pG->aOpt;
@@ -97,6 +105,9 @@ static void cqGrantJson(CqOp *p, const char *zName, CqText json){
   }
 }
 
+/*
+** claimq_grant(job_id, owner_id, ttl_ms [, option, value]...) -> grant_id.
+*/
 CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   const CqVal *aOpt = pCall->aOpt;
   CqGrant g;
@@ -224,6 +235,10 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
   if( a ) claimqCellText(p, pC->pRows, &a[0], claimqStr("claimed"));
 }
 
+/*
+** xStamp: one statement, which deletes a grant that has expired, or claims the
+** job by it; a job that was reclaimed too often ends instead.
+*/
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqStmt s = claimqStmt(p, pR->eStmt);

@@ -11,8 +11,8 @@
 ** at each claim in an index of the jobs that are held; nothing is kept beside
 ** them that could be wrong when a worker dies.  When claims began is kept in
 ** claimq_start, the last n of them for a limit of n.  core_limit.c decides how
-** many claims may begin.  If the clock has gone back, the first claim that finds
-** nothing writes that what began later than now began now.
+** many claims may begin.  If the clock has gone back, the first claim that
+** finds nothing writes that what began later than now began now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in
@@ -106,7 +106,11 @@ static i64 cqLimitLive(const CqLimitUse *pUse){
                                        : CQ_SQL_LIMIT_LANE_LIVE, 0, 0);
 }
 
-CQ_PRIV void claimqLimitRoomOf(
+/*
+** What the lane (iGroup==0) or one of its groups lets begin, of nWant claims;
+** nothing if op has an error or gets one here.
+*/
+static void cqLimitRoomOf(
   CqOp *p, const CqLaneLimit *pL, i64 iGroup, i64 nWant, CqRoom *pRoom
 ){
   const CqLimit *pLimit = iGroup ? &pL->group : &pL->own;
@@ -136,9 +140,11 @@ static i64 cqLimitCol(const CqStmt *pS, int iCol){
 }
 
 /*
-** Databases in which claimq_limit() was never called are not asked.
+** The limits of a lane; 0 if it has none, or op has an error.  Databases in
+** which claimq_limit() was never called are not asked.  The caller frees with
+** claimqLimitFree().
 */
-CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
+static CqLaneLimit *cqLimitOfLane(CqOp *p, CqText lane){
   CqLaneLimit *pL = 0;
   CqStmt s;
   if( (claimqSettings(p) & CQ_SET_LIMITS)==0 ) return 0;
@@ -163,6 +169,9 @@ CQ_PRIV CqLaneLimit *claimqLimitLoad(CqOp *p, CqText lane){
   return pL;
 }
 
+/*
+** Free limits and all that was found out about their groups; pL may be 0.
+*/
 CQ_PRIV void claimqLimitFree(CqLaneLimit *pL){
   if( pL==0 ) return;
   sqlite3_free(pL->aGroup);
@@ -244,12 +253,16 @@ static int cqLimitGroup(CqOp *p, CqLaneLimit *pL, i64 iGroup, i64 nWant){
     memset(pG, 0, sizeof(*pG));
     pG->iGroup = iGroup;
     pG->room.nRoom = nWant;
-    if( iGroup ) claimqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
+    if( iGroup ) cqLimitRoomOf(p, pL, iGroup, nWant, &pG->room);
     *piPlace = ++pL->nGroup;
   }
   return p->rc ? -1 : *piPlace-1;
 }
 
+/*
+** What lane and group together let begin of a job of group iGroup; nothing if
+** op has an error or gets one here.
+*/
 CQ_PRIV void claimqLimitJob(
   CqOp *p, CqLaneLimit *pL, i64 iGroup, CqRoom *pRoom
 ){
@@ -258,6 +271,11 @@ CQ_PRIV void claimqLimitJob(
   else claimqLimitBoth(&pL->room, &pL->aGroup[i].room, pRoom);
 }
 
+/*
+** The limits of the lane that job iJob is in, and in *pRoom what they let
+** begin; 0 if it has none, or op has an error.  The caller frees with
+** claimqLimitFree().
+*/
 CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   CqLaneLimit *pL = 0;
   CqStmt s;
@@ -265,10 +283,10 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
   claimqBindInt(p, &s, CQ_LIMIT_OF_JOB_job, iJob);
   if( claimqStep(p, &s) ){
-    pL = claimqLimitLoad(p, claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id));
+    pL = cqLimitOfLane(p, claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id));
   }
   if( pL ){
-    claimqLimitRoomOf(p, pL, 0, 1, &pL->room);
+    cqLimitRoomOf(p, pL, 0, 1, &pL->room);
     claimqLimitJob(p, pL, claimqColInt(&s, CQ_COL_LIMIT_OF_JOB_group_id),
                    pRoom);
     pL->lane = claimqStr(0);
@@ -277,6 +295,10 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
   return pL;
 }
 
+/*
+** An expired claim of job iJob is to be renewed, and needs a slot for it.
+** Raises conflict if the lane or its group has no room for one more lease.
+*/
 CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
   CqLaneLimit *pL = 0;
@@ -287,7 +309,7 @@ CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   claimqBindInt(p, &s, CQ_LIMIT_OF_JOB_job, iJob);
   if( claimqStep(p, &s) ){
     user.lane = claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id);
-    pL = claimqLimitLoad(p, user.lane);
+    pL = cqLimitOfLane(p, user.lane);
   }
   if( pL ){
     if( !claimqLimitSlot(&pL->own, cqLimitLive(&user)) ) zFull = "max_active";
@@ -318,11 +340,11 @@ CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL;
   claimqLimitFree(pLane->pLimit);
-  pLane->pLimit = pL = claimqLimitLoad(p, pC->aArg[CQ_LANE_LANE].t);
+  pLane->pLimit = pL = cqLimitOfLane(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
   if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->pConn);
   pL->bBack = (pL->own.nRate>0 || pL->group.nRate>0) && pL->iLast>claimqNow(p);
-  claimqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
+  cqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }
 
@@ -489,6 +511,10 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
   pC->ids.nTurn = pL->aTurn ? nTake : 0;
 }
 
+/*
+** Pick jobs in a lane that keeps groups: collect what the heads of each set
+** offer, and let core_limit.c choose.
+*/
 CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
   CqLaneLimit *pL = pLane->pLimit;
@@ -504,6 +530,10 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
   if( pL->late.n<CQ_DUE_FEW ) pL->late.n = 0;
 }
 
+/*
+** When the heads of a set will have something to give that they do not have
+** now; CQ_I64_MAX if never, or if the lane keeps no groups.
+*/
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   i64 iAt = CQ_I64_MAX;
@@ -619,6 +649,9 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
   }
 }
 
+/*
+** What the limits are and will be.
+*/
 static void cqLimitLoad(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
   claimqNow(p);
@@ -666,6 +699,9 @@ static void cqLimitApply(CqOp *p, CqTask *pTask){
   cqLimitWrite(p, pE);
 }
 
+/*
+** claimq_limit(lane [, option, value]...) -> 1.
+*/
 CQ_PRIV void claimqLaneLimit(CqOp *p, CqCall *pCall){
   CqLimitCall e;
   memset(&e, 0, sizeof(e));

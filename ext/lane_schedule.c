@@ -118,6 +118,10 @@ static const CqArgDef cqCronNextArg[] = {
     .zDoc = "local time, in minutes east of UTC" },
 };
 
+/*
+** claimq_cron_next(spec, after_ms [, offset_minutes]) -> the next time; NULL if
+** there is none.  Raises bad_argument.
+*/
 static void cqCronNextFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
   CqCron cron;
@@ -166,6 +170,10 @@ static const CqArgDef cqSoundArg[] = {
   { CQ_ARG(ANY, "options") },
 };
 
+/*
+** claimq_schedule_sound(spec, options) -> 1 if claimq_schedule() would take
+** both, else 0.
+*/
 static void cqScheduleSoundFunc(CqOp *p, CqCall *pCall){
   CqText spec = claimqTextOrNull(p, pCall->apVal[0]);
   CqText options = claimqTextOrNull(p, pCall->apVal[1]);
@@ -260,6 +268,9 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
   pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
 }
 
+/*
+** Write the row of the schedule, a new one or in place of the old.
+*/
 static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
   const CqVal *aArg = pN->aArg, *aOpt = pN->aOpt;
   CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_SET);
@@ -294,6 +305,10 @@ static void cqScheduleApply(CqOp *p, CqTask *pTask){
   cqScheduleWrite(p, pN);
 }
 
+/*
+** claimq_schedule(name, spec, lane, payload [, option, value]...) -> when it is
+** due next; NULL if it is not.
+*/
 CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   const CqArgDef *aDef = claimqLaneDiscipline()->pPut->aOpt;
   CqVal aOpt[CQ_MAX_OPT];
@@ -333,6 +348,9 @@ static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
   pTask->iAnswer = claimqExec(p, &s);
 }
 
+/*
+** claimq_unschedule(name [, option, value]...) -> 1, or 0 if there was none.
+*/
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
   CqUnschedule u;
   memset(&u, 0, sizeof(u));
@@ -375,6 +393,10 @@ CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
   return bDue;
 }
 
+/*
+** When a schedule of the lane is due next; CQ_I64_MAX if there is none, or op
+** has an error.
+*/
 CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
   i64 iAt = CQ_I64_MAX;
   CqStmt s;
@@ -557,6 +579,9 @@ CQ_PRIV void claimqSchedulePut(CqOp *p, const CqTask *pTask, CqText lane){
   }
 }
 
+/*
+** The functions that triggers and users call.
+*/
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_cron_next", .eKind = CQ_F_PURE, .nMin = 2,

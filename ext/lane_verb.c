@@ -160,6 +160,10 @@ static void cqLaneCancelLoad(CqOp *p, CqTask *pTask){
   }
 }
 
+/*
+** Cancel the job, unless it has ended or a claim has got it meanwhile: then the
+** task begins again.
+*/
 static void cqLaneCancelApply(CqOp *p, CqTask *pTask){
   CqLaneCancel *pE = (CqLaneCancel*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_LANE_CANCEL);

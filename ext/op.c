@@ -82,14 +82,15 @@ CQ_PRIV void claimqFailRc(CqOp *p, int rc){
 }
 
 /*
-** Hand op's error, if it has one, to the function that pCtx belongs to.
+** Hand op's error, if it has one, to the function that pCtx belongs to.  Only
+** claimq_alone() has a code and no message, which stays in the task's own op.
 */
 CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
   if( p->rc==SQLITE_OK ) return;
   if( p->rc==SQLITE_NOMEM ){
     sqlite3_result_error_nomem(pCtx);
   }else{
-    if( CQ_ALWAYS(p->zErr) ) sqlite3_result_error(pCtx, p->zErr, -1);
+    if( p->zErr ) sqlite3_result_error(pCtx, p->zErr, -1);
     sqlite3_result_error_code(pCtx, p->rc);
   }
   claimqOpClear(p);

@@ -515,14 +515,15 @@ static CqStmt cqOutboxStream(CqOp *p, const CqClaim *pC, int eStmt, i64 iNow){
   return s;
 }
 
+#define CQ_AT_END   0
+#define CQ_AT_READY 1
+#define CQ_AT_DUE   2
+
 /*
 ** Move pReady on to the next partition that is ready and free, CQ_AT_READY.
 ** If there is none: CQ_AT_DUE if others have become due, else CQ_AT_END, also
 ** if op has an error.
 */
-#define CQ_AT_END   0
-#define CQ_AT_READY 1
-#define CQ_AT_DUE   2
 static int cqOutboxNextReady(CqOp *p, CqStmt *pReady){
   while( claimqStep(p, pReady) ){
     if( claimqColInt(pReady, CQ_COL_OUTBOX_READY_due)>=0 ) return CQ_AT_DUE;
@@ -764,7 +765,7 @@ struct CqOutboxVerb {
 CQ_CHECK(OutboxVerb, sizeof(CqOutboxVerb)<=sizeof(CqOwn));
 
 /*
-** xVerbDone: free what option rejected was read into.
+** xVerbDone: free what was rejected.  May be called twice.
 */
 static void cqOutboxVerbDone(CqVerb *pV){
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;

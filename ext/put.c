@@ -1,5 +1,5 @@
 /*
-** put.c: the put engine: how new work is written, the same for every discipline.
+** put.c: the put engine: new work is written the same way in every discipline.
 **
 **     SELECT claimq_submit('mail', '{"to":"ann"}', 'priority', 5);    -- 1
 **

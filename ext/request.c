@@ -16,8 +16,8 @@
 **
 ** A request belongs to one call: the function, its first argument (the scope;
 ** of a verb the claim id) and the owner, if there is one.  To use it for
-** another call is a conflict.  Answers are remembered for a day at least: each call
-** that remembers one forgets up to two that are older.
+** another call is a conflict.  Answers are remembered for a day at least: each
+** call that remembers one forgets up to two that are older.
 **
 ** claimqRun() calls claimqRequestFind() before a task loads and
 ** claimqRequestKeep() after it has written.  A call without a request is not

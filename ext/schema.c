@@ -137,10 +137,10 @@ static void cqSchemaVerdict(CqOp *p, i64 iVersion){
 }
 
 /*
-** Inside the user's transaction the first to read main must be the one that
-** takes the lock.
+** Before main is read by an operation that will write, inside the user's
+** transaction: take the lock, because later it could not be waited for.
 */
-CQ_PRIV void claimqLockFirst(CqOp *p){
+static void cqLockFirst(CqOp *p){
   if( p->bWrite && !p->bOwnTxn && !sqlite3_get_autocommit(p->db)
    && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
   ){
@@ -160,7 +160,7 @@ CQ_PRIV int claimqSettings(CqOp *p){
   CqConn *pConn = p->pConn;
   CqStmt s;
   if( p->rc || pConn->bSettings ) return pConn->mSettings;
-  claimqLockFirst(p);
+  cqLockFirst(p);
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
@@ -205,7 +205,7 @@ CQ_PRIV void claimqSettingsSet(CqOp *p, CqTask *pTask, int mSetting){
 */
 CQ_PRIV void claimqSchemaCheck(CqOp *p){
   if( p->rc || p->pConn->bChecked ) return;
-  claimqLockFirst(p);
+  cqLockFirst(p);
   cqSchemaVerdict(p, cqSchemaVersion(p));
   if( p->rc==SQLITE_OK ) p->pConn->bChecked = 1;
 }

@@ -286,6 +286,10 @@ static void cqStmtBound(CqStmt *pS, int i){
   assert( sqlite3_bind_parameter_name(pS->pStmt, i)!=0 );
   pS->mBound |= (u32)1<<(i-1);
 }
+
+/*
+** 1 if every parameter of the statement was bound.
+*/
 static int cqStmtAllBound(const CqStmt *pS){
   int i;
   for(i=1; i<=claimqSql[pS->eStmt].nParam; i++){
@@ -319,7 +323,7 @@ CQ_PRIV void claimqBindText(CqOp *p, CqStmt *pS, int i, CqText t){
 }
 
 /*
-** The value must stay until the statement is given back; 0 is NULL.
+** Bind a value of the caller's, NULL if pVal is 0.
 */
 CQ_PRIV void claimqBindValue(
   CqOp *p, CqStmt *pS, int i, sqlite3_value *pVal
@@ -340,6 +344,10 @@ CQ_PRIV void claimqBindNull(CqOp *p, CqStmt *pS, int i){
   if( pS->bAgain ) claimqFailRc(p, sqlite3_bind_null(pS->pStmt, i));
 }
 
+/*
+** Bind a pointer for a function or table that knows zType, which must be a
+** constant.  What it points to must stay until the statement is given back.
+*/
 CQ_PRIV void claimqBindPointer(
   CqOp *p, CqStmt *pS, int i, void *pPtr, const char *zType
 ){
@@ -482,7 +490,7 @@ static int cqCacheConnect(
 }
 
 /*
-** xDisconnect: the connection is about to be closed, or its schema forgotten.
+** xDisconnect: the owner goes, and with it all statements of the cache.
 */
 static int cqCacheDisconnect(sqlite3_vtab *pVtab){
   CqCacheVtab *p = (CqCacheVtab*)pVtab;
@@ -501,6 +509,9 @@ static int cqCacheBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   return SQLITE_OK;
 }
 
+/*
+** xOpen.  Returns an SQLite code.
+*/
 static int cqCacheOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqCacheCursor *pNew = sqlite3_malloc(sizeof(*pNew));
   (void)pVtab;
@@ -515,6 +526,9 @@ static int cqCacheClose(sqlite3_vtab_cursor *pCsr){
   return SQLITE_OK;
 }
 
+/*
+** xFilter: from the first statement on.
+*/
 static int cqCacheFilter(
   sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
   int argc, sqlite3_value **argv

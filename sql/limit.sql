@@ -303,60 +303,15 @@ BEGIN
 END;
 
 -- From when on the limits of a group let one more claim begin, as far as only
--- time passes; -1: at any time.  This asks for no clock: fewer than n leases
--- are live from the end of the n-th last of all leases on, whether it has
--- passed or not.
+-- time passes; -1: at any time.
 CREATE VIEW {{S}}.claimq_group_opens(group_id, opens_at_ms) AS
-SELECT g.group_id, CASE
-  WHEN l.group_max_active=0 OR l.group_rate=0 THEN 9223372036854775807
-  ELSE max(iif(l.group_max_active IS NULL, -1, (
-      SELECT CASE
-        WHEN count(*)<l.group_max_active THEN -1
-        WHEN count(*)=l.group_max_active THEN min(j.expires_at_ms)
-        ELSE (SELECT expires_at_ms FROM (
-            SELECT i.expires_at_ms,
-              row_number() OVER (ORDER BY i.expires_at_ms DESC) AS n
-            FROM claimq_slot AS i INDEXED BY claimq_slot_by_group
-            WHERE i.group_id=g.group_id AND i.group_id>0)
-          WHERE n=l.group_max_active)
-        END
-      FROM claimq_slot AS j INDEXED BY claimq_slot_by_group
-      WHERE j.group_id=g.group_id AND j.group_id>0)),
-    ifnull((
-      SELECT s.at_ms+min(l.group_per_ms, 9223372036854775807-s.at_ms)
-      FROM claimq_start AS s
-      WHERE s.lane_id=g.lane_id AND s.group_id=g.group_id
-        AND s.seq=1-l.group_rate+(
-          SELECT max(t.seq) FROM claimq_start AS t
-          WHERE t.lane_id=g.lane_id AND t.group_id=g.group_id)), -1))
-  END
+SELECT g.group_id,
+  {{LIMIT_OPENS GROUP group_max_active group_rate group_per_ms g.group_id}}
 FROM claimq_group AS g CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id;
 
 -- The same for a lane.
 CREATE VIEW {{S}}.claimq_limit_opens(lane_id, opens_at_ms) AS
-SELECT l.lane_id, CASE
-  WHEN l.max_active=0 OR l.rate=0 THEN 9223372036854775807
-  ELSE max(iif(l.max_active IS NULL, -1, (
-      SELECT CASE
-        WHEN count(*)<l.max_active THEN -1
-        WHEN count(*)=l.max_active THEN min(j.expires_at_ms)
-        ELSE (SELECT expires_at_ms FROM (
-            SELECT i.expires_at_ms,
-              row_number() OVER (ORDER BY i.expires_at_ms DESC) AS n
-            FROM claimq_slot AS i INDEXED BY claimq_slot_by_lane
-            WHERE i.lane_id=l.lane_id)
-          WHERE n=l.max_active)
-        END
-      FROM claimq_slot AS j INDEXED BY claimq_slot_by_lane
-      WHERE j.lane_id=l.lane_id)),
-    ifnull((
-      SELECT s.at_ms+min(l.per_ms, 9223372036854775807-s.at_ms)
-      FROM claimq_start AS s
-      WHERE s.lane_id=l.lane_id AND s.group_id=0
-        AND s.seq=1-l.rate+(
-          SELECT max(t.seq) FROM claimq_start AS t
-          WHERE t.lane_id=l.lane_id AND t.group_id=0)), -1))
-  END
+SELECT l.lane_id, {{LIMIT_OPENS LANE max_active rate per_ms 0}}
 FROM claimq_limit AS l;
 
 -- A claim begins at new.at_ms, in a lane whose last n claims are to be known.
@@ -452,6 +407,41 @@ END;
 SELECT max_active, rate, per_ms, group_max_active, group_rate, group_per_ms,
   fair, groups, begun, last_ms, turn, keyless_turn
 FROM {{S}}.claimq_limit WHERE lane_id=:lane
+
+-- fragment: LIMIT_LANE_SLOTS
+claimq_slot INDEXED BY claimq_slot_by_lane WHERE lane_id=l.lane_id
+
+-- fragment: LIMIT_GROUP_SLOTS
+claimq_slot INDEXED BY claimq_slot_by_group
+            WHERE group_id=g.group_id AND group_id>0
+
+-- fragment: LIMIT_OPENS
+-- From when on the limits l of a LANE, or of a GROUP ($1), let one more claim
+-- begin: $2 live leases at a time, $3 claims in $4 ms.  The starts are those of
+-- group $5, 0 for the lane.  This asks for no clock: fewer than n leases are
+-- live from the end of the n-th last of all leases on, whether it has passed or
+-- not.
+CASE
+  WHEN l.$2=0 OR l.$3=0 THEN 9223372036854775807
+  ELSE max(iif(l.$2 IS NULL, -1, (
+      SELECT CASE
+        WHEN count(*)<l.$2 THEN -1
+        WHEN count(*)=l.$2 THEN min(expires_at_ms)
+        ELSE (SELECT expires_at_ms FROM (
+            SELECT expires_at_ms,
+              row_number() OVER (ORDER BY expires_at_ms DESC) AS n
+            FROM {{LIMIT_$1_SLOTS}})
+          WHERE n=l.$2)
+        END
+      FROM {{LIMIT_$1_SLOTS}})),
+    ifnull((
+      SELECT s.at_ms+min(l.$4, 9223372036854775807-s.at_ms)
+      FROM claimq_start AS s
+      WHERE s.lane_id=l.lane_id AND s.group_id=$5
+        AND s.seq=1-l.$3+(
+          SELECT max(t.seq) FROM claimq_start AS t
+          WHERE t.lane_id=l.lane_id AND t.group_id=$5)), -1))
+  END
 
 -- fragment: LIMIT_LANE_LEASES
 {{S}}.claimq_slot INDEXED BY claimq_slot_by_lane

@@ -4,7 +4,8 @@
 #
 # What ext/ARCHITECTURE.md says and a compiler does not enforce: SQL lives in
 # sql/ only, the pure files know nothing of SQLite, dependencies point one
-# way, one symbol is exported, nothing global changes, functions stay small.
+# way, one symbol is exported, nothing global changes, functions stay small
+# and say what they do.
 # What the text cannot tell is asked of the object files (nm, objdump,
 # readelf).  Each check is one test, and names every offender.
 
@@ -94,22 +95,46 @@ proc long_files {files max} {
   return $out
 }
 
-# Functions, which begin and end in the first column, as the style has it.
+# The functions of a file, which begin and end in the first column, as the style
+# has it: FIRST LINES COMMENTED ...
+proc functions_of {file} {
+  set out {}
+  set n 0
+  set start 0
+  set body 0
+  set before ""
+  foreach line [lines_of $file] {
+    incr n
+    if {!$start && [regexp {^[A-Za-z_][^;]*\(} $line]} {
+      set start $n
+      set commented [string match {*\*/} $before]
+    }
+    if {$start && [regexp {\)\{$} $line]} {set body 1}
+    if {!$body && [regexp {^$|[;\}]\s*$} $line]} {set start 0}
+    if {[string index $line 0] eq "\}"} {
+      if {$body} {lappend out $start [expr {$n-$start+1}] $commented}
+      lassign {0 0} start body
+    }
+    set before $line
+  }
+  return $out
+}
+
 proc long_functions {files max} {
   set out {}
   foreach file $files {
-    set n 0
-    set start 0
-    foreach line [lines_of $file] {
-      incr n
-      if {!$start && [regexp {^[A-Za-z_][^;]*\(} $line]} {set start $n}
-      if {[regexp {^[A-Za-z_].*;\s*$} $line]} {set start 0}
-      if {[string index $line 0] eq "\}"} {
-        if {$start && $n-$start+1 > $max} {
-          lappend out "$file:$start: [expr {$n-$start+1}] lines"
-        }
-        set start 0
-      }
+    foreach {start n commented} [functions_of $file] {
+      if {$n > $max} {lappend out "$file:$start: $n lines"}
+    }
+  }
+  return $out
+}
+
+proc bare_functions {files max} {
+  set out {}
+  foreach file $files {
+    foreach {start n commented} [functions_of $file] {
+      if {$n > $max && !$commented} {lappend out "$file:$start: $n lines"}
     }
   }
   return $out
@@ -243,6 +268,46 @@ proc discipline_of {file} {
 }
 
 #--------------------------------------------------------------------------
+# Tests
+
+# The procs that a Tcl file defines, anywhere in it: NAME LINE BODY ...
+proc procs_of {file} {
+  set out {}
+  set n 0
+  set lines [lines_of $file]
+  foreach line $lines {
+    incr n
+    if {![regexp {^\s*proc (\w+) } $line -> name]} continue
+    set body [string trim $line]
+    for {set i $n} {![info complete $body] && $i < [llength $lines]} {incr i} {
+      append body \n [string trim [lindex $lines $i]]
+    }
+    lappend out $name $n $body
+  }
+  return $out
+}
+
+# Words of the harness that a test defines again, and procs that stand in two
+# tests: both belong into tester.tcl, once.
+proc copied_procs {files harness} {
+  foreach file $harness {
+    foreach {name line body} [procs_of $file] {set home($name) $file:$line}
+  }
+  set out {}
+  foreach file $files {
+    foreach {name line body} [procs_of $file] {
+      if {[info exists home($name)]} {
+        lappend out "$file:$line: $name is in $home($name)"
+      } elseif {[info exists seen($body)]} {
+        lappend out "$file:$line: $name stands in $seen($body), too"
+      }
+      set seen($body) $file:$line
+    }
+  }
+  return $out
+}
+
+#--------------------------------------------------------------------------
 
 set source  [lsort [glob ext/*.c vtab/*.c]]
 set headers [lsort [glob -nocomplain ext/*.h vtab/*.h]]
@@ -285,6 +350,12 @@ check "lines over 80 columns" [long_lines $text]
 check "files over 1500 lines" \
   [long_files [concat $source $headers [glob tcl/*.tcl]] 1500]
 check "functions over 100 lines" [long_functions $source 100]
+check "functions of more than 6 lines without a comment above them" \
+  [bare_functions $source 6]
+
+check "procs of tests that are defined twice" \
+  [copied_procs [lsort [glob test/*.test]] \
+    {tcl/tester.tcl tcl/workers.tcl tcl/faultsim.tcl}]
 
 set allowed {Makefile README.md LICENSE CHANGELOG.md ext vtab sql tcl test
   build claimq.so}

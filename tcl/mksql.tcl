@@ -20,8 +20,9 @@
 #     CQ_COL_SESSION_HELD_enqueue_seq, CQ_COL_SESSION_HELD_held      of columns
 #
 # A column is named by its AS, or is a plain column.  A fragment may be used in
-# any file and in other fragments, also with words that take the places of $1
-# and $2 in it: {{OLDEST session}}.  {{S}} is the schema that all tables are in.
+# any file and in other fragments, also with words that take the places of $1,
+# $2 and so on in it: {{OLDEST session}}.  {{S}} is the schema that all tables
+# are in.
 #
 # Statements that stand in for each other share their names:
 #
@@ -121,18 +122,19 @@ proc squeeze {pieces} {
   return [string trimright $out "; "]
 }
 
-# Replace {{NAME}} by fragment NAME, also within fragments.  outer: the
-# fragments that this text is part of.
-proc expand {where text {outer {}}} {
+# Replace {{NAME}} by fragment NAME, also within fragments.  form: 1 squeezed, 2
+# as written.  outer: the fragments that this text is part of.
+proc expand {where text {form 1} {outer {}}} {
   global fragment schema_name
   set text [string map [list "{{S}}" $schema_name] $text]
-  while {[regexp {\{\{(\w+)((?: \w+)*)\}\}} $text all name words]} {
+  while {[regexp {\{\{(\w+)((?:\s+[\w.]+)*)\}\}} $text all name words]} {
     if {![info exists fragment($name)]} {fail $where "no fragment $name"}
     if {$name in $outer} {fail $where "fragment $name uses itself"}
-    lassign $words one two
-    set value [string map [list {$1} $one {$2} $two] \
-      [lindex $fragment($name) 1]]
-    set value [expand $where $value [concat $outer $name]]
+    set map {}
+    foreach word $words {lappend map \$[expr {[llength $map]/2+1}] $word}
+    set value [string map $map [lindex $fragment($name) $form]]
+    if {[regexp {\$\d} $value place]} {fail $where "$name needs $place"}
+    set value [expand $where $value $form [concat $outer $name]]
     set text [string map [list $all $value] $text]
   }
   return $text
@@ -145,7 +147,7 @@ source [file join [file dirname [info script]] files.tcl]
 
 # A file of named blocks, into the globals stmt (list of NAME WHERE TEXT),
 # root(NAME), the statement whose names it shares, and fragment(NAME) {WHERE
-# TEXT}.
+# TEXT WRITTEN}.
 proc read_blocks {file} {
   set marker {^--\s*(name|fragment|schema|migrate):\s*(\S*)}
   append marker {(?:\s+like\s+(\S+))?\s*$}
@@ -197,7 +199,8 @@ proc add_block {kind file line name body like} {
     lappend stmt $name $where $text
     set root($name) [expr {$like eq "" ? $name : $like}]
   } else {
-    set fragment($name) [list $where $text]
+    regsub -all -line {^\s*--.*\n?} $body "" body
+    set fragment($name) [list $where $text [string trim $body]]
   }
 }
 
@@ -556,7 +559,7 @@ proc write_source {fd} {
   set rows {}
   foreach {type name option where text} $schema {
     lappend rows "\"$type\", \"$name\", \"$option\"" $where \
-      [expand $where $text]
+      [expand $where $text 2]
   }
   write_table $fd CqSchemaObj claimqSchema CQ_NSCHEMA $rows
   puts $fd "CQ_PRIV const CqMigrate claimqMigrate\[\] = {"

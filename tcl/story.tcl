@@ -18,6 +18,10 @@
 # until it is told that the claim is lost, and makes NAME.lost.  It returns
 # "did PAYLOAD", which becomes the result.
 #
+#     readme_story python FIRST WORKER OWN
+#
+# runs the programs that the README of a language shows: see there.
+#
 # Everything that decides whether the story went well is here, so that it is
 # the same for all languages: what the database says, and that the processes
 # end well.  Nothing depends on who is faster: each step waits for what it
@@ -380,12 +384,13 @@ proc write_file {file text} {
   close $fd
 }
 
-# The first two programs of a README, run as they stand there: one puts an
-# order and its job into app.db, the other works on it until SIGTERM.
-proc readme_story {language first worker} {
+# The first programs of a README, run as they stand there: one puts an order and
+# its job into app.db, another works on it until SIGTERM, and a third completes
+# a job in the transaction that puts it into the table sent.
+proc readme_story {language first worker {own ""}} {
   global S
   array set S [list language $language pids {} n 0]
-  file delete {*}[glob -nocomplain app.db*]
+  file delete {*}[glob -nocomplain app.db* *.out]
   step the-first-program-of-the-README {
     exec {*}$first 2>@1
     open_db app.db
@@ -395,12 +400,33 @@ proc readme_story {language first worker} {
     }
   } {42 mail {order 42} ready}
   step the-worker-of-the-README {
-    set pid [cq_spawn worker.out {*}$worker]
-    set S(out,$pid) worker.out
-    lappend S(pids) $pid
+    set S(program) $worker
+    set pid [start_worker {} {} {}]
     until_sql {SELECT state='completed' FROM claimq_job}
     lassign [end_worker $pid] status
-    list $status [output $pid]
+    list $status [lrange [output $pid] end-1 end]
   } {{exit 0} {order 42}}
+  if {$own ne ""} {
+    step the-worker-of-the-README-with-writes-of-its-own {
+      set S(program) $own
+      execsql {SELECT claimq_submit('mail', 'order 43')}
+      set pid [start_worker {} {} {}]
+      until_sql {SELECT count(*)=2 FROM claimq_job WHERE state='completed'}
+      list [lindex [end_worker $pid] 0] [execsql {
+        SELECT * FROM sent;
+        SELECT job_id, outcome FROM claimq_attempt;
+      }]
+    } {{exit 0} {{order 43} 1 success 2 success}}
+  }
   catch {close_db}
+}
+
+# The same, by a command that makes a program: it is called with a name and the
+# text, and returns how the program is run.
+proc readme_programs {language file info make} {
+  set n 0
+  foreach name {first worker own} {
+    lappend commands [{*}$make $name [readme_block $file $info [incr n]]]
+  }
+  readme_story $language {*}$commands
 }

@@ -7,11 +7,11 @@
 #     source [file join [file dirname [info script]] .. tcl tester.tcl]
 #
 #     init_db
-#     do_execsql_test 1.1 {
+#     do_execsql_test 1.1-what-is-enqueued-is-claimed {
 #       SELECT claimq_enqueue('s', 'hello', 'now_ms', 5) LIKE 'qwb:%';
 #       SELECT payload FROM claimq('s', 'worker-a');
 #     } {1 hello}
-#     do_catchsql_test 1.2 {
+#     do_catchsql_test 1.2-a-session-is-required {
 #       SELECT claimq_enqueue()
 #     } {1 {claimq: bad_argument: ...}}
 #     finish_test
@@ -21,7 +21,8 @@
 # first 20 lines says when a file runs: smoke (functional; the default; also in
 # make test, there on claimq.so and on the amalgamation), test (make test
 # only), package (make test, once: what is handed out, installed and used),
-# soak (make soak only).
+# soak (make soak only), old (make soak, on a SQLite that is too old), cluster
+# (make cluster).
 #
 # A file runs in a private empty directory, so the database is just "test.db";
 # CLAIMQ_TMP says where (build/tmp).  With CLAIMQ_FIRST set the first failure
@@ -37,7 +38,10 @@
 #   init_db                   reset_db, then SELECT claimq_init()
 #   Any handle but `db` must be closed by the test: finish_test complains.
 #
-# TESTS (a NAME that begins with a digit gets the file's name in front)
+# TESTS
+#   A NAME is a number and a sentence: 1.2-a-session-is-required.  The sentence
+#   says what should be true, in two words or more; without one the test fails.
+#   A NAME that begins with a digit gets the file's name in front.
 #   do_test NAME SCRIPT EXPECTED        the script's result is EXPECTED
 #   do_execsql_test ?-db H? NAME SQL ?EXPECTED?    all values, as one list
 #   do_catchsql_test ?-db H? NAME SQL EXPECTED     {0 LIST} or {1 MESSAGE}
@@ -51,6 +55,7 @@
 #   *GLOB*, compared with the lines joined by blanks.
 #   execsql SQL ?H?  catchsql SQL ?H?  eqp SQL ?H?   the same, as commands
 #   db_content ?FILE?         all rows of all tables, typed, as one text
+#   files_below DIR           the files below a folder, by name, from there
 #   skip_test WHAT WHY        prints SKIPPED WHAT: WHY, and is counted
 #   sqlite_since VERSION      1 if this SQLite is that version or newer, for
 #                             what SQLite does in another way before it
@@ -59,13 +64,37 @@
 # QUEUES: the words that most tests need
 #   fill N TABLE COLUMNS VALUES   N rows by one plain INSERT; in VALUES i is
 #                             1..N: fill 9 claimq_job {lane_id} {'a'||i}
-#   claim CALL ?COLUMNS?      SELECT COLUMNS (payload) FROM CALL, as one list;
-#                             claim id and token stay in the globals c and t
+#   claim KIND SCOPE OWNER NOW ?NAME VALUE ...?
+#                             claims as of NOW, for 100 ms; returns the payloads
+#                             KIND: session, lane, outbox, letter or contest;
+#                             SCOPE: NULL for any; NAME: any other argument of
+#                             the claim table (partition, capabilities, ...), or
+#                             ttl, or max, or get: the columns to return.  A
+#                             VALUE is text unless it is an integer or NULL.
+#                             claim lane mail w 1000 max 5 get {job_id payload}
+#     The last row is in the global array C, its claim id and token are in c
+#     and t.  A claim of nothing leaves c and t as they were, and C empty.
+#   keep NAME                 remembers the claim in C as the global array NAME
 #   settle VERB ?ARG ...?     claimq_VERB($c, $t, ARG, ...), the ARGs as SQL
+#   settle_kept NAME VERB ?ARG ...?   the same for a claim that was kept, as
+#                             {0 ANSWER} or {1 MESSAGE}
+#   undone SCRIPT             what SCRIPT answers, whose writes are rolled back
+#   fresh ?MS?                no rows in any table of claimq's, settings as they
+#                             are; MS: from now on the clock says MS
+#   content                   all rows of all tables of claimq's as db sees them
+#   do_refused_test NAME SQL MESSAGE   SQL fails with MESSAGE, and changes
+#                             nothing in the content
+#   damage SQL                SQL without the triggers and the CHECKs
+#   broken SQL                what claimq_check finds after damage SQL; undone
 #   steps ?GLOB ...?          steps of SQLite's virtual machine that the
 #                             statements of claimq took so far: all, or those
 #                             whose names match
+#   runs ?GLOB ...?           the same for how often they were run
+#   cost SQL                  steps of one run of SQL, undone
+#   within P A B              1 if B is within P percent of A, else both
 #   plan_of NAME              the query plan of claimq's statement NAME
+#   watch_list ?PROCESS?      descriptors of inotify that a process has, and how
+#   watches ?PROCESS?         many; self unless it is given, * for all
 #
 # TIME
 #   at_time MS                from now on the clock of SQLite says MS
@@ -344,6 +373,10 @@ proc table_content {table} {
   "]
 }
 
+proc files_below {dir} {
+  return [lsort [split [exec find $dir ! -type d -printf "%P\n"] \n]]
+}
+
 #--------------------------------------------------------------------------
 # SQL.  uplevel, so that $variables in SQL are those of the caller.
 
@@ -372,14 +405,52 @@ proc fill {n table columns values} {
     SELECT $values FROM c"
 }
 
-proc claim {call {columns payload}} {
-  set out {}
-  db eval "SELECT claim_id AS c, lease_token AS t, $columns FROM $call" row {
-    set ::c $row(c)
-    set ::t $row(t)
-    foreach name [lrange $row(*) 2 end] {lappend out $row($name)}
+# KIND: the table, the arguments that say what and how many.
+array set CLAIMS {
+  session {claimq session max_batches}
+  lane    {claimq_lane lane max_jobs}
+  outbox  {claimq_outbox queue max_messages}
+  letter  {claimq_dead_letter scope max_letters}
+  contest {claimq_contest label -}
+}
+
+# NAME=VALUE as a claim table takes it.
+proc claim_argument {name value} {
+  if {$value eq "NULL"} {return "$name IS NULL"}
+  if {![string is entier -strict $value]} {
+    set value '[string map {' ''} $value]'
   }
+  return $name=$value
+}
+
+proc claim {kind scope owner now args} {
+  lassign $::CLAIMS($kind) table what most
+  set given [dict merge {ttl 100 get payload} $args]
+  set get [dict get $given get]
+  set where [list [claim_argument $what $scope] \
+    [claim_argument owner $owner] [claim_argument now_ms $now]]
+  dict for {name value} [dict remove $given get] {
+    switch $name {
+      ttl {set name ttl_ms}
+      max {set name $most}
+    }
+    lappend where [claim_argument $name $value]
+  }
+  array unset ::C
+  set out {}
+  db eval "SELECT * FROM $table WHERE [join $where { AND }]" ::C {
+    set ::c $::C(claim_id)
+    set ::t $::C(lease_token)
+    foreach column $get {lappend out $::C($column)}
+  }
+  unset -nocomplain ::C(*)
   return $out
+}
+
+proc keep {name} {
+  upvar #0 $name kept
+  unset -nocomplain kept
+  array set kept [array get ::C]
 }
 
 proc settle {verb args} {
@@ -387,21 +458,110 @@ proc settle {verb args} {
   return [db one "SELECT claimq_${verb}($list)"]
 }
 
-proc steps {args} {
+proc settle_kept {name verb args} {
+  upvar #0 $name kept
+  set list [join [list {$kept(claim_id)} {$kept(lease_token)} {*}$args] ,]
+  return [catchsql "SELECT claimq_${verb}($list)"]
+}
+
+proc undone {script} {
+  db eval {SAVEPOINT undone}
+  set code [catch {uplevel 1 $script} result options]
+  db eval {ROLLBACK TO undone; RELEASE undone}
+  return -options $options $result
+}
+
+proc claimq_tables {} {
+  return [db eval {
+    SELECT name FROM main.sqlite_schema
+    WHERE type='table' AND name GLOB 'claimq*' ORDER BY name
+  }]
+}
+
+# First what says that a job waits, or is held: then nobody minds its end.
+proc fresh {{ms ""}} {
+  set first {claimq_after claimq_slot claimq_head claimq_group claimq_limit}
+  foreach table [concat $first [claimq_tables]] {
+    if {$table ne "claimq_meta"} {db eval "DELETE FROM main.$table"}
+  }
+  db eval {DELETE FROM sqlite_sequence}
+  if {$ms ne ""} {at_time $ms}
+}
+
+# By the connection itself: cheap, and sees what is not committed.
+proc content {} {
+  set sql {}
+  foreach table [claimq_tables] {
+    set cols [db eval {SELECT 'quote("'||name||'")'
+                       FROM pragma_table_info($table)}]
+    lappend sql "SELECT '$table', [join $cols ||] FROM main.\"$table\""
+  }
+  return [db eval [join $sql " UNION ALL "]]
+}
+
+proc damage {sql} {
+  damaged_db
+  db config enable_trigger 0
+  db eval {PRAGMA ignore_check_constraints=1}
+  db eval $sql
+  db eval {PRAGMA ignore_check_constraints=0}
+  db config enable_trigger 1
+}
+
+proc broken {sql} {
+  set was [info exists ::T(damaged)]
+  set out [undone {
+    damage $sql
+    db eval {SELECT * FROM claimq_check}
+  }]
+  if {!$was} {unset ::T(damaged)}
+  return $out
+}
+
+proc sum_of {column globs} {
   set n 0
-  if {![llength $args]} {set args *}
-  foreach glob $args {
-    incr n [db one {
-      SELECT ifnull(sum(vm_steps), 0) FROM claimq_stmt WHERE name GLOB $glob
-    }]
+  if {![llength $globs]} {set globs *}
+  foreach glob $globs {
+    incr n [db one "SELECT ifnull(sum($column), 0) FROM claimq_stmt
+                    WHERE name GLOB \$glob"]
   }
   return $n
+}
+proc steps {args} {return [sum_of vm_steps $args]}
+proc runs {args} {return [sum_of runs $args]}
+
+# The statements must be in the cache, or what they did is forgotten with them:
+# the first run is for that.
+proc cost {sql} {
+  foreach run {1 2} {
+    set before [steps]
+    db eval {SAVEPOINT cost}
+    uplevel 1 [list db eval $sql]
+    set cost [expr {[steps] - $before}]
+    db eval {ROLLBACK TO cost; RELEASE cost}
+  }
+  return $cost
+}
+
+proc within {p a b} {
+  return [expr {abs($b-$a)*100 <= $p*$a ? 1 : "$a and $b"}]
 }
 
 proc plan_of {name} {
   return [string map {main. {}} \
     [eqp [db one {SELECT sql FROM claimq_stmt WHERE name=$name}]]]
 }
+
+proc watch_list {{process self}} {
+  set out {}
+  foreach fd [glob -nocomplain /proc/$process/fd/*] {
+    if {![catch {file readlink $fd} what] && $what eq "anon_inode:inotify"} {
+      lappend out [file tail $fd]
+    }
+  }
+  return $out
+}
+proc watches {{process self}} {return [llength [watch_list $process]]}
 
 #--------------------------------------------------------------------------
 # Tests
@@ -435,6 +595,12 @@ proc do_catchsql_test {args} {
   lassign $args name sql expected
   uplevel 1 [list do_test $name [list catchsql $sql $handle] \
     [normal_list $expected]]
+}
+
+proc do_refused_test {name sql message} {
+  set before [content]
+  uplevel 1 [list do_catchsql_test $name $sql [list 1 $message]]
+  do_test $name-and-changes-nothing {expr {[content] eq $before}} 1
 }
 
 # An error by message and by code (a number or a name).

@@ -367,12 +367,10 @@ static void cqTestJsonPoints(void){
     raw = cqSlice(zRaw, nRaw);
     if( cqSurrogate(c) ){
       bOk = claimqJsonText(raw, zOut)==-1 && claimqJsonText(raw, 0)==-1
-         && !claimqJsonEq(raw, cqSlice(z, n)) && !claimqJsonSame(raw, raw);
+         && !claimqJsonEq(raw, cqSlice(z, n));
     }else{
       bOk = claimqJsonText(raw, zOut)==n && !memcmp(zOut, z, (size_t)n)
-         && claimqJsonText(raw, 0)==n && claimqJsonEq(raw, cqSlice(z, n))
-         && claimqJsonSame(raw, raw)
-         && (c=='\\' || claimqJsonSame(raw, cqSlice(z, n)));
+         && claimqJsonText(raw, 0)==n && claimqJsonEq(raw, cqSlice(z, n));
     }
     if( !bOk || (c&0xff)==0xff ) cqCheck(bOk, "json escape of U+%04X", c);
   }
@@ -411,8 +409,6 @@ static void cqTestJsonText(void){
     for(j=0; j<CQ_COUNT(a); j++){
       int bSame = a[i].n>=0 && a[j].n==a[i].n
                && !memcmp(a[i].z, a[j].z, (size_t)a[i].n);
-      cqCheck(claimqJsonSame(raw, cqStr(a[j].zRaw))==bSame,
-              "%s same as %s", a[i].zRaw, a[j].zRaw);
       if( a[j].n<0 ) continue;
       cqCheck(claimqJsonEq(raw, cqSlice(a[j].z, a[j].n))==bSame,
               "%s equals text %d", a[i].zRaw, j);

@@ -18,10 +18,10 @@
 ** statement that is run again claims again, and of two statements that are
 ** open at the same time each has its own.
 **
-** SQLite does not tell a virtual table which statement a cursor belongs to.  But
-** when xBestIndex is called, the statement being compiled can be seen: it is
-** the first in sqlite3_next_stmt() that has no text yet.  Each prepare gets a
-** number (CqPrep), and the number travels with the plan to xFilter.
+** SQLite does not tell a virtual table which statement a cursor belongs to.
+** But when xBestIndex is called, the statement being compiled can be seen: it
+** is the first in sqlite3_next_stmt() that has no text yet.  Each prepare gets
+** a number (CqPrep), and the number travels with the plan to xFilter.
 **
 ** Two calls of xBestIndex belong to the same prepare if they see the same
 ** pointer and no cursor was opened in between.  The pointer is good for nothing

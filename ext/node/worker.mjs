@@ -12,6 +12,7 @@
 // renews the lease, whatever handle() is busy with, and waits when there is
 // nothing to do.
 
+import { once } from "node:events";
 import os from "node:os";
 import { setTimeout as after } from "node:timers/promises";
 import {
@@ -35,9 +36,9 @@ async function handle(job, signal) {
   console.log("done:", job.payload);
 }
 
-const [file, lane, extension = "./claimq", leaseArgument = "30000"] =
+const [file, lane, extension = "./claimq", lease = "30000"] =
   isMainThread ? process.argv.slice(2) : workerData;
-const leaseMs = Number(leaseArgument);
+const leaseMs = Number(lease);
 
 async function connect() {
   const { DatabaseSync } = await import("node:sqlite").catch(() => ({}));
@@ -49,30 +50,25 @@ async function connect() {
   return db;
 }
 
-// "claim_lost" and the like; undefined if the error is not one of claimq's.
-const errorCode = (error) => /\bclaimq: ([a-z_]+): /.exec(error.message)?.[1];
+// Does another worker have the job?
+const isLost = (error) => error.message.includes("claimq: claim_lost: ");
 
-// The second thread: renew the job at hand, three times in each lease, or wait
-// for one.
+// The second thread: three times in each lease it renews the job that it was
+// told of last.  Told to wait, it answers when something may be there.
 async function heartbeat() {
   const db = await connect();
   const renew = db.prepare("SELECT claimq_renew(?, ?, ?)");
-  let job = null;
   const wait = db.prepare("SELECT claimq_wait(1000, 'lane', ?)");
+  let job = null;
   parentPort.on("message", (message) => {
     job = message.job;
-    if (message.wait) {
-      wait.all(lane);
-      parentPort.postMessage({ awake: true });
-    }
+    if (message.wait) parentPort.postMessage({ awake: wait.all(lane) });
   });
   setInterval(() => {
     try {
       if (job) renew.all(job.claim_id, job.lease_token, leaseMs);
     } catch (error) {
-      if (errorCode(error) === "claim_lost") {
-        parentPort.postMessage({ lost: job.claim_id });
-      }
+      if (isLost(error)) parentPort.postMessage({ lost: job.claim_id });
     }
   }, leaseMs / 3);
 }
@@ -85,44 +81,40 @@ async function main() {
        FROM claimq_lane(?, ?, ?)`);
   const owner = `${os.hostname()}:${process.pid}`;
   const beat = new Worker(new URL(import.meta.url),
-    { workerData: [file, lane, extension, leaseArgument] });
+    { workerData: [file, lane, extension, lease] });
   let ending = false;
-  let abort = new AbortController();
-  let current = null;
-  let wake = null;
-  const end = () => { ending = true; abort.abort(); };
+  let current = null;              // the job at hand, and
+  let abort = null;                // what ends its signal
+  const end = () => { ending = true; abort?.abort(); };
   process.on("SIGTERM", end).on("SIGINT", end);
-  beat.on("message", (message) => {
-    if (message.awake) wake();
-    else if (current?.claim_id === message.lost) abort.abort();
+  beat.on("message", ({ lost }) => {
+    if (lost && lost === current?.claim_id) abort.abort();
   });
 
   while (!ending) {
-    const jobs = claim.all(lane, owner, leaseMs);
-    for (const job of jobs) {
-      current = job;
-      abort = new AbortController();
-      beat.postMessage({ job });
-      let verb = ["SELECT claimq_complete(?, ?)"];
-      try {
-        await handle(job, abort.signal);
-      } catch (error) {
-        verb = error instanceof GiveBack ? ["SELECT claimq_release(?, ?)"]
-          : ["SELECT claimq_retry(?, ?, ?)", String(error)];
-      }
-      current = null;
-      beat.postMessage({ job: null });
-      try {
-        const [sql, ...reason] = verb;
-        db.prepare(sql).all(job.claim_id, job.lease_token, ...reason);
-      } catch (error) {
-        if (errorCode(error) !== "claim_lost") throw error;
-        console.error("too late:", error.message);
-      }
-    }
-    if (!jobs.length) {
+    [current] = claim.all(lane, owner, leaseMs);
+    if (!current) {
       beat.postMessage({ wait: true });
-      await new Promise((resolve) => { wake = resolve; });
+      await once(beat, "message");
+      continue;
+    }
+    abort = new AbortController();
+    beat.postMessage({ job: current });
+    let verb = ["complete(?, ?)"];
+    try {
+      await handle(current, abort.signal);
+    } catch (error) {
+      verb = error instanceof GiveBack ? ["release(?, ?)"]
+        : ["retry(?, ?, ?)", String(error)];
+    }
+    beat.postMessage({ job: null });
+    try {
+      const [call, ...reason] = verb;
+      db.prepare(`SELECT claimq_${call}`)
+        .all(current.claim_id, current.lease_token, ...reason);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      console.error("too late:", error.message);
     }
   }
   await beat.terminate();

@@ -7,7 +7,7 @@ and completes or retries each job.  SIGTERM or SIGINT ends it: the job at hand
 is finished or given back, and no other is taken.  Start as many as you like.
 Put your own work in the place of handle().
 """
-import os, re, signal, socket, sqlite3, sys, threading
+import os, queue, signal, socket, sqlite3, sys, threading
 
 
 class GiveBack(Exception):
@@ -31,43 +31,43 @@ def handle(job):
     print("done:", job.payload, flush=True)
 
 
-def connect(path, extension):
-    db = sqlite3.connect(path, timeout=5, isolation_level=None,
-                         check_same_thread=False)
-    db.enable_load_extension(True)
-    db.load_extension(extension)
-    return db
-
-
-def error_code(error):
-    """'claim_lost' and the like; None if the error is not one of claimq's."""
-    found = re.search(r"\bclaimq: ([a-z_]+): ", str(error))
-    return found and found[1]
+def lost(error):
+    """Does another worker have the job?"""
+    return "claimq: claim_lost: " in str(error)
 
 
 class Worker:
     def __init__(self, path, lane, extension="./claimq", lease_ms="30000"):
-        self.database = path, extension
+        self.path, self.extension = path, extension
         self.lane, self.lease_ms = lane, int(lease_ms)
         self.owner = f"{socket.gethostname()}:{os.getpid()}"
-        self.ending, self.over = False, threading.Event()
-        self.job = None                # the job at hand
+        self.job, self.ending = None, False
+        self.signals = queue.SimpleQueue()     # put() never waits for a lock
 
-    def end(self, *_):
-        self.ending = True
-        if self.job:
-            self.job.stop.set()
+    def connect(self):
+        db = sqlite3.connect(self.path, timeout=5, isolation_level=None,
+                             check_same_thread=False)
+        db.enable_load_extension(True)
+        db.load_extension(self.extension)
+        return db
 
     def heartbeat(self, db):
         """A thread with a connection of its own: renew three times a lease."""
-        while not self.over.wait(self.lease_ms / 3000):
+        while True:
+            try:
+                self.signals.get(timeout=self.lease_ms / 3000)
+                self.ending = True
+            except queue.Empty:
+                pass
             job = self.job
+            if job and self.ending:
+                job.stop.set()
             try:
                 if job:
                     db.execute("SELECT claimq_renew(?, ?, ?)",
                                [*job.claim, self.lease_ms]).fetchall()
             except sqlite3.OperationalError as error:
-                if error_code(error) == "claim_lost":
+                if lost(error):
                     job.stop.set()
 
     def work(self, db, job):
@@ -85,15 +85,15 @@ class Worker:
         try:
             db.execute(*verb).fetchall()
         except sqlite3.OperationalError as error:
-            if error_code(error) != "claim_lost":
+            if not lost(error):
                 raise
             print("too late:", error, file=sys.stderr)
 
     def run(self):
-        db = connect(*self.database)
+        db = self.connect()
         db.execute("SELECT claimq_init()").fetchall()
         threading.Thread(target=self.heartbeat, daemon=True,
-                         args=[connect(*self.database)]).start()
+                         args=[self.connect()]).start()
         while not self.ending:
             rows = db.execute(
                 "SELECT payload, attempt_index, claim_id, lease_token"
@@ -104,11 +104,10 @@ class Worker:
             if not rows:
                 db.execute("SELECT claimq_wait(1000, 'lane', ?)",
                            [self.lane]).fetchall()
-        self.over.set()
 
 
 if __name__ == "__main__":
     worker = Worker(*sys.argv[1:])
-    signal.signal(signal.SIGTERM, worker.end)
-    signal.signal(signal.SIGINT, worker.end)
+    for number in signal.SIGTERM, signal.SIGINT:
+        signal.signal(number, lambda *_: worker.signals.put("end"))
     worker.run()

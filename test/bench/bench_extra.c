@@ -9,7 +9,7 @@
 **     lane.full.idle     an idle claim there
 **     lane.scheduled     claim+complete in a lane with a schedule to come
 **     lane.schedule      a claim that puts the job of a schedule, and complete
-**     lane.after         ten jobs and one that waits for them: all of their life
+**     lane.after         ten jobs, one that waits for them: their whole life
 **
 ** What is beside it, in the place of the floor, is a lane of claimq without
 ** that: the same jobs, the same calls, in a database that never had a limit, a

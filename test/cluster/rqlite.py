@@ -10,7 +10,7 @@ A node is a process with a folder of its own.  Where it runs is the affair of
 its place: all on 127.0.0.1, or each in a network namespace, where it can be cut
 off from the others.
 """
-import ctypes, json, os, re, shutil, signal, socket, subprocess, time
+import ctypes, itertools, json, os, re, shutil, signal, socket, subprocess, time
 import urllib.request
 
 from client import CallError, Cluster
@@ -36,10 +36,10 @@ def die_with_parent():
 def until(what, condition, patience=PATIENCE, measure=None):
     """Wait until condition() is true, and return what it returned.  While
     measure() changes, things go on, and nobody loses patience."""
-    end, last = time.time() + patience, None
+    end, last = time.monotonic() + patience, None
     while True:
         if measure and (seen := measure()) != last:
-            end, last = time.time() + patience, seen
+            end, last = time.monotonic() + patience, seen
         try:
             answer = condition()
         except (OSError, ValueError, KeyError) as error:
@@ -48,15 +48,28 @@ def until(what, condition, patience=PATIENCE, measure=None):
             why = answer
         if answer:
             return answer
-        if time.time() > end:
+        if time.monotonic() > end:
             raise TimeoutError(f"{what}: not after {patience} s ({why!r})")
         time.sleep(0.05)
 
 
-def free_port(address):
-    with socket.socket() as s:
-        s.bind((address, 0))
-        return s.getsockname()[1]
+PORTS = itertools.chain(range(20011 + os.getpid() % 997 * 10, 32000),
+                        range(10011, 20011))
+
+
+def free_port():
+    """A port where nobody listens.  It is below those that the system gives to
+    connections on their way out: one of these could have it when the node that
+    was killed is started again."""
+    for port in PORTS:
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
+    raise RuntimeError("there is no free port")
 
 
 class Loopback:
@@ -89,7 +102,7 @@ class Namespaces:
     def add(self, number):
         if number not in self.holders:
             self.holders[number] = subprocess.Popen(
-                ["unshare", "-n", "sleep", "3600"])
+                [*DIES_WITH_US, "unshare", "-n", "sleep", "36000"])
             pid = str(self.holders[number].pid)
             mine = os.readlink("/proc/self/ns/net")
             until("a namespace", lambda:
@@ -125,8 +138,8 @@ class Node:
         self.place, self.number = place, number
         self.folder = os.path.join(folder, f"node{number}")
         address = place.add(number)
-        self.http = f"{address}:{free_port('127.0.0.1')}"
-        self.raft = f"{address}:{free_port('127.0.0.1')}"
+        self.http = f"{address}:{free_port()}"
+        self.raft = f"{address}:{free_port()}"
         self.program, self.options = program, list(options)
         if extension:
             self.options += ["-extensions-path", extension]
@@ -137,8 +150,8 @@ class Node:
         command = [*DIES_WITH_US, *self.place.command(self.number),
                    self.program,
                    "-node-id", str(self.number), "-http-addr", self.http,
-                   "-raft-addr", self.raft, "-join-attempts", "60",
-                   "-join-interval", "500ms", *self.options]
+                   "-raft-addr", self.raft, "-join-attempts",
+                   str(2 * PATIENCE), "-join-interval", "500ms", *self.options]
         if join:
             command += ["-join", ",".join(join)]
         with open(self.folder + ".log", "a") as log:
@@ -166,7 +179,7 @@ class Node:
         with open(self.folder + ".log") as log:
             return log.read()
 
-    def get(self, path, data=None, timeout=30):
+    def get(self, path, data=None, timeout=60):
         """The body of an answer; raises OSError if there is none."""
         url = f"http://{self.http}{path}"
         with DIRECT.open(url, data, timeout) as reply:
@@ -256,12 +269,12 @@ class Nodes:
                 return node if node in self.reachable() else None
         return until("a leader", find)
 
-    def compact(self):
-        """Compact the log of every node, for any of them may lead next: what a
-        node that is away needs is in none."""
+    def snapshot(self, how="?trailing_logs=1"):
+        """Have every node make a snapshot, for any of them may lead next, and
+        keep no more of the log than it says."""
         for node in self.reachable():
             until("a snapshot", lambda: node.get(
-                "/snapshot?trailing_logs=1", b"") is not None)
+                "/snapshot" + how, b"") is not None)
 
     def reachable(self):
         return [n for n in self.nodes if n.running() and not n.away]

@@ -87,6 +87,7 @@ esac
 export CLUSTER_LITESTREAM
 
 # Namespaces for root, or for anybody where the kernel lets them.
+sh "$here/../../tcl/deps.sh" -part 'partition of a cluster' ip iproute2
 set -- python3 "$here/cluster.py" "$build/rqlited" "$so" "$build/run" "$@"
 for user in '' '--user --map-root-user'; do
   own="unshare $user --net --pid --fork --kill-child --mount-proc"

@@ -40,7 +40,7 @@ class Hand:
         self.name, self.size = name, size
 
     def fill(self, n):
-        return [[SETUP], [
+        return [[SETUP], ["UPDATE hand SET state='done' WHERE state<>'done'"], [
             "INSERT INTO hand(payload, created) WITH RECURSIVE c(i) AS (SELECT"
             " 1 UNION ALL SELECT i+1 FROM c WHERE i<?) SELECT 'job ' || i, ?"
             " FROM c", n, now_ms]]

@@ -62,7 +62,8 @@ static const struct { const char *zName, *zHint; } fzHint[] = {
   { "claimq_next_batch", "XM" },
   { "claimq_reject_reason", "XM" }, { "claimq_origin", "RPRP" },
   { "claimq_note", "XP" }, { "claimq_cron_next", "FIM" },
-  { "claimq_cancel_flow", "OZ" },
+  { "claimq_cancel_flow", "OZ" }, { "claimq_limit", "LZ" },
+  { "claimq_change", "JZ" },
   { "claimq_schedule", "OFLPZ" }, { "claimq_unschedule", "OZ" },
   { "claimq_schedule_sound", "FX" }, { "claimq_alone", "P" },
   { "claimq_init", "" }, { "claimq_version", "" },
@@ -86,7 +87,10 @@ static const struct { const char *zName; char cHint; } fzOption[] = {
   { "payload_type", 'R' }, { "processed", 'M' }, { "rejected", 'X' },
   { "older_than_ms", 'I' }, { "limit", 'M' }, { "claim_id", 'C' },
   { "lease_token", 'T' }, { "offset_minutes", 'M' }, { "catch_up", 'E' },
-  { "until_at_ms", 'N' }, { "enabled", 'M' },
+  { "until_at_ms", 'N' }, { "enabled", 'M' }, { "group_key", 'O' },
+  { "max_active", 'M' }, { "rate", 'M' }, { "per_ms", 'I' },
+  { "group_max_active", 'M' }, { "group_rate", 'M' }, { "group_per_ms", 'I' },
+  { "fair", 'M' }, { "lane", 'L' },
 };
 #define FZ_NOPTION ((int)(sizeof(fzOption)/sizeof(fzOption[0])))
 
@@ -100,7 +104,10 @@ static const char *const fzWord[] = {
   "capability_hash", "worker_capabilities", "route_snapshot_json",
   "admission_summary", "force", "partition", "key", "payload_type",
   "processed", "rejected", "older_than_ms", "limit", "claim_id",
-  "lease_token", "offset_minutes", "catch_up", "until_at_ms", "enabled", "one",
+  "lease_token", "offset_minutes", "catch_up", "until_at_ms", "enabled",
+  "group_key", "max_active", "rate", "per_ms", "group_max_active",
+  "group_rate", "group_per_ms", "fair", "after", "on_failure",
+  "unique_for_ms", "cancel", "run", "one",
   "all", "none", "turn_work", "session_command", "any", "idle",
   "active_turn_checkpoint", "earliest_safe_boundary",
   "after_current_turn_commit", "exclusive", "join", "never",

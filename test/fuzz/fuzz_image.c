@@ -112,6 +112,22 @@ static const char *const fzOthers[] = {
   " 'now_ms', 1)",
   "SELECT claimq_schedule('e', '@hourly', 'z', 4, 'enabled', 0, 'now_ms', 1)",
   "CREATE TABLE sink(x)",
+  /* Lane g: groups that take turns, one full, one whose lease has ended, one
+  ** that waits for its rate; jobs without a group.  Lane h: full. */
+  "SELECT claimq_limit('g', 'max_active', 9, 'group_max_active', 1,"
+  " 'group_rate', 2, 'group_per_ms', 3000000, 'fair', 1, 'now_ms', 1)",
+  "SELECT claimq_limit('h', 'max_active', 1, 'rate', 3, 'per_ms', 500000,"
+  " 'now_ms', 1)",
+  "WITH n(i) AS (VALUES(1),(2),(3),(4),(5),(6),(7),(8))"
+  " SELECT claimq_submit('g', i, 'group_key', 'g'||(i%3), 'now_ms', i),"
+  " claimq_submit('g', i, 'capabilities', '[\"c\"]', 'group_key',"
+  " 'g'||(i%2), 'now_ms', i), claimq_submit('g', i, 'now_ms', i),"
+  " claimq_submit('h', i, 'source_key', 'k'||i, 'now_ms', i) FROM n",
+  "SELECT claimq_complete(" FZ_CLAIM ", 'now_ms', 400001)"
+  " FROM claimq_lane('g', 'w', 10, 1, '', '[]', 0, 400000)",
+  "SELECT * FROM claimq_lane('g', 'w', 10, 2, '', '[\"c\"]', 0, 500000)",
+  "SELECT * FROM claimq_lane('g', 'w', 9000000, 3, '', '[]', 0, 600000)",
+  "SELECT * FROM claimq_lane('h', 'w', 9000000, 1, '', '[]', 0, 600000)",
   /* Letters: session u, lane l (9), outbox q/0; and two that are done. */
   "SELECT * FROM claimq_dead_letter('session', NULL, 'w', 9000000, 1, '',"
   " 900000)",

@@ -175,6 +175,7 @@ static int fzWorkOptions(void){
 
 static const char *const fzSession[] = { "s0", "s1" };
 static const char *const fzLane[] = { "l0", "l1" };
+static const char *const fzGroup[] = { "g0", "g1" };
 
 static void fzEnqueue(void){
   int iScope = fzChoose(2), iKey, iOld;
@@ -200,7 +201,7 @@ static void fzEnqueue(void){
 }
 
 static void fzSubmit(void){
-  int iScope = fzChoose(2), iKey, iOld, iCaps = fzChoose(4), bGrant;
+  int iScope = fzChoose(2), iKey, iOld, iCaps = fzChoose(4), bGrant, iGroup;
   if( fzM.nItem>=FZ_NITEM ) return;
   fzBeginArgs();
   fzAdd(fzText(fzLane[iScope]));
@@ -212,6 +213,8 @@ static void fzSubmit(void){
   if( bGrant ) fzOpt("reclaim", fzText("grant"));
   if( fzChoose(4)==3 ) fzOpt("max_reclaims", fzInt(fzChoose(2)));
   if( fzChoose(4)==3 ) fzOpt("max_attempts", fzInt(fzChoose(3)));
+  iGroup = fzChoose(4);
+  if( iGroup>1 ) fzOpt("group_key", fzText(fzGroup[iGroup-2]));
   fzFunc("claimq_submit", "");
   iOld = fzKeyTaken(FZ_LANE, iScope, iKey);
   if( iOld>=0 ){
@@ -407,6 +410,25 @@ static int fzSpentRow(void *pArg, sqlite3_stmt *pStmt){
   return 1;
 }
 
+/* No claim that was just made is one too many. */
+static void fzCheckLimits(void){
+  int i;
+  for(i=fzM.nClaim-fzClaimRow; i<fzM.nClaim; i++){
+    char *z = sqlite3_mprintf("SELECT count(*) FROM claimq_limit AS l, ("
+        "SELECT lane_id, group_key, count(*) AS n FROM claimq_job"
+        " WHERE expires_at_ms>%lld GROUP BY lane_id, group_key"
+        " UNION ALL SELECT lane_id, NULL, count(*) FROM claimq_job"
+        " WHERE expires_at_ms>%lld GROUP BY lane_id) AS u, claimq_job AS j"
+        " WHERE j.claim_id=%Q AND j.expires_at_ms>%lld"
+        " AND l.lane_id=j.lane_id AND u.lane_id=j.lane_id"
+        " AND (u.group_key IS NULL AND u.n>l.max_active"
+        "   OR u.group_key=j.group_key AND u.n>l.group_max_active)",
+        fzNow, fzNow, fzM.aClaim[i].zId, fzNow);
+    if( fzOne(&fzDb, z) ) fzDie("claim %s is one too many", fzM.aClaim[i].zId);
+    sqlite3_free(z);
+  }
+}
+
 /* A lane claim may find expired jobs that were reclaimed too often. */
 static void fzClaimLane(void){
   if( !fzRoomForClaims() ) return;
@@ -423,6 +445,26 @@ static void fzClaimLane(void){
   fzNArg = 0;
   fzGuarded("SELECT payload, job_id FROM claimq_job"
       " WHERE state='failed' AND settled_by='reclaim_cap'", "", fzSpentRow, 0);
+  fzDb.bQuiet = 1;
+  fzCheckLimits();
+  fzDb.bQuiet = 0;
+}
+
+/* Limits come, change and go. */
+static void fzLimit(void){
+  static const char *const azName[] = {
+    "max_active", "group_max_active", "fair", "rate", "group_rate"
+  };
+  int e = fzChoose(5), n = fzChoose(4);
+  fzBeginArgs();
+  fzAdd(fzText(fzLane[fzChoose(2)]));
+  fzOpt(azName[e], n ? fzInt(e==2 ? n & 1 : n-1) : fzNull());
+  if( e>2 ){
+    fzOpt(e==3 ? "per_ms" : "group_per_ms",
+          n ? fzInt(1+fzChoose(200)) : fzNull());
+  }
+  fzOpt("now_ms", fzInt(fzNow));
+  fzFunc("claimq_limit", "");
 }
 
 /* A row of claimq_outbox: in order, after the cursor. */
@@ -663,6 +705,13 @@ static void fzVerbCheck(
     if( zCode==0 || bLost ) fzDie("a contest was rejected");
   }else if( fzBadCount && zCode && strcmp(zCode, "bad_argument")==0 ){
     /* Refused, and nothing is settled. */
+  }else if( zCode && strcmp(zCode, "conflict")==0 ){
+    /* It has expired, and the slot is taken. */
+    if( p->eKind!=FZ_LANE || eVerb!=FZ_RENEW || !bRight || p->bOver
+     || p->iExpires>fzNow
+    ){
+      fzDie("%s of claim %s: %s", fzVerbName[eVerb], p->zId, fzDb.zErr);
+    }
   }else if( !bRight ){
     /* A release of what is over has nothing to do, whatever the token. */
     if( !bLost && !(eVerb==FZ_RELEASE && p->bOver && fzA.i==0) ){
@@ -712,7 +761,7 @@ static void fzVerb(void){
     }
   }
   snprintf(zName, sizeof(zName), "claimq_%s", fzVerbName[eVerb]);
-  zCode = fzFunc(zName, " claim_lost bad_argument ");
+  zCode = fzFunc(zName, " claim_lost bad_argument conflict ");
   fzVerbCheck(p, eVerb, bRight, zCode);
   if( zCode || p->bOver ) return;
   if( eVerb==FZ_RENEW ){
@@ -1108,7 +1157,7 @@ static void fzCheck(void){
 ** Histories
 */
 static void fzStep(void){
-  switch( fzChoose(43) ){
+  switch( fzChoose(45) ){
     case 0: case 1: case 2:            fzEnqueue(); break;
     case 3: case 4: case 5:            fzSubmit(); break;
     case 6: case 7:                    fzPublish(); break;
@@ -1131,6 +1180,7 @@ static void fzStep(void){
     case 37: case 38: case 39:         fzJump(); break;
     case 40:                           fzInsert(); break;
     case 41:                           fzReaderToggle(); break;
+    case 42: case 43:                  fzLimit(); break;
     default:                           fzBulk(); break;
   }
 }
@@ -1175,6 +1225,7 @@ static void fzBeginOps(void){
   if( sqlite3_claimq_init(db.db, 0, 0) ) fzDie("loading failed");
   fzMust(&db, "SELECT claimq_init()");
   fzMust(&db, "SELECT claimq_queue('q', 3)");
+  fzMust(&db, "SELECT claimq_limit('other', 'max_active', 1)");
   fzMust(&db, "CREATE TABLE mine(a,b,c,d,e,f,g)");
   fzImage = fzSave(&db);
   fzClose(&db);
@@ -1201,6 +1252,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
   if( fzReader ) sqlite3_finalize(fzReader);
   fzEndTxn(fzByte(&fzI) & 1 ? 3 : 2);
   fzCheck();
+  fzDb.bQuiet = 1;
+  if( fzOne(&fzDb, "SELECT count(*) FROM claimq_check") ){
+    fzDie("claimq_check finds something");
+  }
+  fzDb.bQuiet = 0;
   fzIntegrity(&fzDb);
   fzReturn(&fzDb);
   return 0;

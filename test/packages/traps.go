@@ -107,6 +107,41 @@ func begin() {
 	}
 }
 
+// A handler returns what SQL has no value for, or panics.
+func values() {
+	db := fresh(0)
+	for _, payload := range []string{"object", "fail", "panic", "last"} {
+		_, err := db.Exec("SELECT claimq_submit('l', ?)", payload)
+		must(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	worker := claimq.Worker{Path: os.Args[2], Lane: "l"}
+	worker.Handler = func(_ context.Context, job *claimq.Job) (any, error) {
+		switch job.Text() {
+		case "object":
+			return map[string]int{"n": 1}, nil
+		case "fail":
+			return func() {}, nil
+		case "panic":
+			panic("no luck")
+		}
+		stop()
+		return nil, nil
+	}
+	begun, err := worker.Run(ctx)
+	must(err)
+	fmt.Println("begun:", begun)
+	rows, err := db.Query(`SELECT payload || ' ' || state || ' ' ||
+		coalesce(result, last_error, 'none') FROM claimq_job`)
+	must(err)
+	for rows.Next() {
+		var line string
+		must(rows.Scan(&line))
+		fmt.Println(line)
+	}
+}
+
 func main() {
-	map[string]func(){"rows": rows, "exec": execute, "begin": begin}[os.Args[1]]()
+	map[string]func(){"rows": rows, "exec": execute, "begin": begin,
+		"values": values}[os.Args[1]]()
 }

@@ -85,6 +85,25 @@ const traps = {
     clearInterval(timer);
   },
 
+  // A handler returns, or throws, what SQLite has no value for.
+  async values() {
+    const db = fresh(0);
+    for (const payload of ['object', 'large', 'fail', 'last']) {
+      db.prepare("SELECT claimq_submit('l', ?)").all(payload);
+    }
+    const worker = new claimq.Worker(file, 'l', async job => {
+      if (job.payload === 'object') return {n: 1};
+      if (job.payload === 'large') return 2n ** 70n;
+      if (job.payload === 'fail') throw undefined;
+      worker.stop();
+    }, {driver});
+    console.log('begun:', await worker.run());
+    for (const row of db.prepare(`SELECT payload, state,
+      coalesce(result, last_error, 'none') AS value FROM claimq_job`).all()) {
+      console.log(row.payload, row.state, row.value);
+    }
+  },
+
   // node:sqlite wants to be told when it is opened.
   async allow() {
     const {DatabaseSync} = await import('node:sqlite');

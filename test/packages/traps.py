@@ -5,10 +5,25 @@
 Prints what happens, a line for the natural way and a line for the recipe.
 """
 import asyncio
+import os
+import re
 import sqlite3
 import sys
+import threading
 
 import claimq
+
+
+def recipe(heading, path, n=0, **names):
+    """Run a block of README.md, the n-th below a heading, with `path` for
+    "app.db"; returns the names that it has defined."""
+    with open(os.environ["CLAIMQ_README"], encoding="utf-8") as file:
+        section = re.split(r"(?m)^#+ (?=%s$)" % re.escape(heading),
+                           file.read())[1]
+    block = re.findall(r"(?ms)^```python\n(.*?)^```$", section)[n]
+    exec(block.replace('"app.db"', repr(path))
+         .replace("///app.db", "///" + path), names)
+    return names
 
 
 def counts(db):
@@ -25,26 +40,34 @@ def fresh(path):
     return db
 
 
+class Beside:
+    """A connection, and another one that commits before each of its verbs."""
+
+    def __init__(self, path):
+        self.db, self.other = claimq.connect(path), claimq.connect(path)
+
+    def execute(self, sql, *arguments):
+        if "claimq_complete" in sql:
+            self.other.execute("INSERT INTO orders VALUES (1)")
+        return self.db.execute(sql, *arguments)
+
+
 def rows(path):
     """Completing inside the loop over the rows of the claim."""
-    db = fresh(path)
-    other = claimq.connect(path)
-    claim = "SELECT claim_id, lease_token FROM claimq_lane('l', 'w', 30000, 3)"
-    done = "SELECT claimq_complete(?, ?)"
+    check = fresh(path)
     for _ in range(6):
-        db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+        check.execute("SELECT claimq_submit('mail', 'x')").fetchall()
+    db = Beside(path)
     try:
-        for row in db.execute(claim):
-            other.execute("INSERT INTO orders VALUES (1)")
-            db.execute(done, row).fetchall()
+        for row in db.execute("SELECT claim_id, lease_token"
+                              " FROM claimq_lane('mail', 'w', 30000, 3)"):
+            db.execute("SELECT claimq_complete(?, ?)", row).fetchall()
         print("loop: fine")
     except sqlite3.OperationalError as error:
         print("loop:", error)
-    n = 0
-    for row in db.execute(claim).fetchall():
-        other.execute("INSERT INTO orders VALUES (1)")
-        n += db.execute(done, row).fetchone()[0]
-    print("fetchall:", n)
+    recipe("Traps", path, 0, db=Beside(path))
+    print("fetchall:", *check.execute(
+        "SELECT count(*) FROM claimq_job WHERE state='completed'").fetchone())
 
 
 def isolation(path):
@@ -72,14 +95,34 @@ def isolation(path):
 
 def autocommit(path):
     """autocommit=False, new in Python 3.12."""
+    new = sqlite3.connect(path, autocommit=False)
+    try:
+        new.execute("PRAGMA journal_mode=wal")
+    except sqlite3.OperationalError as error:
+        print("wal:", error)
+    new.close()
     check = fresh(path)
-    check.execute("BEGIN IMMEDIATE")
-    db = sqlite3.connect(path, autocommit=False, timeout=0)
+    check.execute("PRAGMA busy_timeout=0").fetchall()
+    for _ in range(2):
+        check.execute("SELECT claimq_submit('mail', 'x')").fetchall()
+
+    # A claim that is not committed locks out everybody else.
+    db = sqlite3.connect(path, autocommit=False)
     claimq.load(db)
     print("autocommit:", db.autocommit)
-    db.execute("SELECT claimq_version()").fetchall()
-    check.execute("COMMIT")
-    db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    db.execute("SELECT * FROM claimq_lane('mail', 'me')").fetchall()
+    try:
+        check.execute("INSERT INTO orders VALUES (1)")
+    except sqlite3.OperationalError as error:
+        print("no commit:", error)
+    db.rollback()
+
+    names = recipe("Traps", path, 1)
+    check.execute("INSERT INTO orders VALUES (1)")
+    print("commit:", len(names["rows"]), *counts(check))
+    db = names["db"]
+    db.execute("SELECT claimq_submit('mail', 'x')").fetchall()
+    db.execute("INSERT INTO orders VALUES (1)")
     db.rollback()
     print("rollback:", *counts(check))
 
@@ -120,17 +163,7 @@ def sqlalchemy(path):
     print("begin:", *counts(check))
 
     check = fresh(path)
-    engine = create_engine("sqlite:///" + path)
-
-    @event.listens_for(engine, "connect")
-    def connected(db, _):
-        claimq.load(db)
-        db.isolation_level = None
-
-    @event.listens_for(engine, "begin")
-    def begun(db):
-        db.exec_driver_sql("BEGIN IMMEDIATE")
-
+    engine = recipe("SQLAlchemy", path)["engine"]
     attempt(engine)
     print("recipe:", *counts(check))
     for _ in range(3):
@@ -147,19 +180,13 @@ def sqlalchemy(path):
 
 
 def django(path):
-    import threading
     from django.conf import settings
     fresh(path)
-    settings.configure(DATABASES={"default": {
-        "ENGINE": "django.db.backends.sqlite3", "NAME": path,
-        "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 30,
-                    "init_command": "PRAGMA journal_mode=wal"}}})
+    settings.configure(**{name: value for name, value
+                          in recipe("Django", path).items() if name.isupper()})
     import django as module
     from django.db import connection, models, transaction
-    from django.db.backends.signals import connection_created
-    connection_created.connect(
-        lambda connection, **_: claimq.load(connection.connection),
-        weak=False)
+    recipe("Django", path, 1)
     module.setup()
 
     def request(keep):
@@ -208,14 +235,10 @@ def django(path):
 
 
 def aiosqlite(path):
-    import aiosqlite as module
-
     async def main():
         check = fresh(path)
-        async with module.connect(path, isolation_level=None) as db:
-            await db.enable_load_extension(True)
-            await db.load_extension(claimq.loadable_path())
-            await db.execute_fetchall("SELECT claimq_init()")
+        db = await recipe("aiosqlite", path)["connect"](path)
+        try:
             try:
                 await db.execute("BEGIN IMMEDIATE")
                 await db.execute_fetchall("SELECT claimq_submit('l', 'x')")
@@ -233,19 +256,66 @@ def aiosqlite(path):
 
             # A task that is cancelled while its claim waits for the lock.
             await db.execute_fetchall("SELECT claimq_submit('l', 'y')")
-            claim = ("SELECT payload FROM claimq_lane"
-                     " WHERE lane='l' AND owner='w' AND request='r1'")
+            claim = recipe("aiosqlite", path, 1)["claim"], ["l", "w", "r1"]
             check.execute("BEGIN IMMEDIATE")
-            task = asyncio.ensure_future(db.execute_fetchall(claim))
+            task = asyncio.ensure_future(db.execute_fetchall(*claim))
             await asyncio.sleep(0.1)
             task.cancel()
             check.execute("COMMIT")
-            rows = await db.execute_fetchall(claim)
+            rows = await db.execute_fetchall(*claim)
             held = check.execute("SELECT count(*) FROM claimq_job"
                                  " WHERE state='active'").fetchone()
             print("request:", len(rows), "of", *held)
+        finally:
+            await db.close()
 
     asyncio.run(main())
+
+
+def values(path):
+    """A handler returns, or raises, what SQLite has no value for."""
+    db = fresh(path)
+    for payload in "object", "large", "fail", "last":
+        db.execute("SELECT claimq_submit('l', ?)", [payload]).fetchall()
+
+    def handle(job):
+        if job.payload == "object":
+            return {"n": 1}
+        if job.payload == "large":
+            return 2**70
+        if job.payload == "fail":
+            raise ValueError("\udcff")
+        worker.stop()
+
+    worker = claimq.Worker(path, "l", handle)
+    print("begun:", worker.run())
+    for row in db.execute("SELECT payload, state, coalesce(result, last_error)"
+                          " FROM claimq_job"):
+        print(*row)
+
+
+def ends(path):
+    """A worker in a thread is stopped; a handler that exits gives back."""
+    db = fresh(path)
+    for _ in range(3):
+        db.execute("SELECT claimq_submit('l', 'x')").fetchall()
+    begun = threading.Event()
+
+    def handle(job):
+        begun.set()
+        job.stopping.wait()
+
+    worker = claimq.Worker(path, "l", handle)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    begun.wait()
+    worker.stop()
+    thread.join()
+    try:
+        claimq.Worker(path, "l", lambda job: sys.exit(), batch=2).run()
+    except SystemExit:
+        print("exit")
+    print(*db.execute("SELECT state, count(*) FROM claimq_job GROUP BY 1"))
 
 
 def cannot_load(path):

@@ -72,4 +72,23 @@ def close(path)
   puts "execute: #{db.get_first_value('SELECT count(*) FROM claimq_job')}"
 end
 
+# The block returns, or raises, what SQLite has no value for.
+def values(path)
+  db = fresh(path, 0)
+  %w[object large fail last].each do |payload|
+    db.execute("SELECT claimq_submit('l', ?)", [payload])
+  end
+  worker = Claimq::Worker.new(path, 'l') do |job|
+    case job.payload
+    when 'object' then { n: 1 }
+    when 'large' then 2**70
+    when 'fail' then raise 'binary'.b
+    when 'last' then worker.stop && nil
+    end
+  end
+  puts "begun: #{worker.run}"
+  db.execute('SELECT payload, state, coalesce(result, last_error)
+                FROM claimq_job') { |row| puts row.to_a.join(' ') }
+end
+
 send(ARGV[0], ARGV[1])

@@ -3,8 +3,13 @@ package claimq
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log"
+	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,9 +26,9 @@ type Job struct {
 	Row                 map[string]any
 	Stopping            <-chan struct{} // closed when the worker is to end
 
-	begun bool            // under the worker's lock
-	ctx   context.Context // the handler's
-	lose  context.CancelCauseFunc
+	ctx   context.Context // the handler's; over when the job is settled or lost
+	end   context.CancelCauseFunc
+	taken atomic.Bool
 }
 
 // Text is the payload as text.
@@ -34,11 +39,14 @@ func (j *Job) Text() string {
 	return fmt.Sprint(j.Payload)
 }
 
+// execer is a sql.DB, a sql.Conn or a sql.Tx.
+type execer interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+}
+
 // Complete completes the job on a connection or in a transaction of the
 // handler's own, with the handler's writes: both happen, or neither.
-func (j *Job) Complete(ctx context.Context, tx interface {
-	ExecContext(context.Context, string, ...any) (sql.Result, error)
-}) error {
+func (j *Job) Complete(ctx context.Context, tx execer) error {
 	_, err := tx.ExecContext(ctx, "SELECT claimq_complete(?, ?)", j.ClaimID,
 		j.LeaseToken)
 	return err
@@ -63,44 +71,90 @@ func Retry(reason string, delay time.Duration) error {
 // Reject, returned by a handler, makes the job a dead letter.
 func Reject(reason string) error { return reject{reason} }
 
-// newJob is a job of a claim's row.
-func newJob(row map[string]any, stopping <-chan struct{}) *Job {
-	j := &Job{Payload: row["payload"], Row: row, Stopping: stopping}
-	j.ID, _ = row["job_id"].(int64)
-	j.Attempt, _ = row["attempt_index"].(int64)
-	j.ClaimID, _ = row["claim_id"].(string)
-	j.LeaseToken, _ = row["lease_token"].(string)
-	j.ctx, j.lose = context.WithCancelCause(context.Background())
-	return j
+// readJobs reads all rows of a claim, and closes them.
+func readJobs(rows *sql.Rows, stopping <-chan struct{}) ([]*Job, error) {
+	defer rows.Close()
+	names, err := rows.Columns()
+	values, into := make([]any, len(names)), make([]any, len(names))
+	for i := range values {
+		into[i] = &values[i]
+	}
+	var jobs []*Job
+	for err == nil && rows.Next() {
+		err = rows.Scan(into...)
+		row := make(map[string]any, len(names))
+		for i, name := range names {
+			row[name] = values[i]
+		}
+		j := &Job{Payload: row["payload"], Row: row, Stopping: stopping}
+		j.ID, _ = row["job_id"].(int64)
+		j.Attempt, _ = row["attempt_index"].(int64)
+		j.ClaimID, _ = row["claim_id"].(string)
+		j.LeaseToken, _ = row["lease_token"].(string)
+		j.ctx, j.end = context.WithCancelCause(context.Background())
+		jobs = append(jobs, j)
+	}
+	if err == nil {
+		err = rows.Err()
+	}
+	return jobs, err
 }
 
 func (j *Job) lost() bool { return context.Cause(j.ctx) == ErrLost }
 
-// verb calls one, such as "renew(?, ?, ?)".  That the claim is lost ends the
-// handler's context, and is no error.
-func (j *Job) verb(conn *sql.Conn, verb string, values ...any) error {
+// take is true for the first who asks: the loop, which begins the job, or keep,
+// which gives it back when the worker is stopping.
+func (j *Job) take() bool {
+	return !j.lost() && j.taken.CompareAndSwap(false, true)
+}
+
+// call calls a verb, such as "renew(?, ?, ?)", unless the claim is lost.  That
+// it is lost ends the handler's context, and is no error.
+func (j *Job) call(conn execer, verb string, values ...any) error {
+	if j.lost() {
+		return nil
+	}
 	_, err := conn.ExecContext(context.Background(), "SELECT claimq_"+verb,
 		append([]any{j.ClaimID, j.LeaseToken}, values...)...)
 	if Code(err) == "claim_lost" {
-		j.lose(ErrLost)
+		j.end(ErrLost)
 		return nil
 	}
 	return err
 }
 
+// handle calls the handler.  A panic is an error like others.
+func (j *Job) handle(f func(context.Context, *Job) (any, error)) (
+	result any, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("panic: %v", why)
+			log.Printf("claimq: job %d: %v\n%s", j.ID, err, debug.Stack())
+		}
+	}()
+	return f(j.ctx, j)
+}
+
 // settle settles the job by what its handler returned.
-func (j *Job) settle(conn *sql.Conn, result any, failed error) error {
+func (j *Job) settle(conn execer, result any, failed error) error {
+	value, err := driver.DefaultParameterConverter.ConvertValue(result)
+	if err != nil { // no value of SQL
+		var text []byte
+		text, err = json.Marshal(result)
+		value = string(text)
+	}
+	if failed == nil {
+		failed = err
+	}
 	var later retry
 	var never reject
 	switch {
-	case j.lost():
-		return nil
 	case failed == nil:
-		return j.verb(conn, "complete(?, ?, 'result', ?)", result)
+		return j.call(conn, "complete(?, ?, 'result', ?)", value)
 	case errors.As(failed, &never):
-		return j.verb(conn, "reject(?, ?, ?)", failed.Error())
+		return j.call(conn, "reject(?, ?, ?)", failed.Error())
 	}
 	errors.As(failed, &later)
-	return j.verb(conn, "retry(?, ?, ?, 'delay_ms', ?)", failed.Error(),
+	return j.call(conn, "retry(?, ?, ?, 'delay_ms', ?)", failed.Error(),
 		later.delay)
 }

@@ -19,15 +19,15 @@ const waitMs = 5000
 //
 // What the handler returns decides what becomes of the job: a nil error
 // completes it, with the value as its result; Reject makes it a dead letter;
-// any other error has it tried again, after the job's own backoff, or when
-// Retry says.
+// any other error, or a panic, has it tried again, after the job's own backoff,
+// or when Retry says.
 //
 // One connection claims, waits and settles; it settles a job and takes the next
-// one in the same transaction.  A goroutine with a connection of its own renews
-// what is held at a third of the lease.  If somebody else has taken a job over
-// (after a pause longer than the lease, or by claimq_revoke), the handler's
-// context ends with the cause ErrLost: the handler should stop, nothing that it
-// still does counts, and the worker goes on with the next job.
+// one in the same transaction.  Another one renews: each job that is held has a
+// goroutine that does it at a third of the lease.  If somebody else has taken a
+// job over (after a pause longer than the lease, or by claimq_revoke), the
+// handler's context ends with the cause ErrLost: the handler should stop, nothing
+// that it still does counts, and the worker goes on with the next job.
 //
 // SIGTERM and SIGINT, or the end of the context of Run, end the loop: what is
 // held and not begun is given back at once, and the job at hand is finished.
@@ -41,8 +41,10 @@ type Worker struct {
 	Partition    int
 
 	capabilities string
-	mutex        sync.Mutex // for held, and for begun of each
-	held         []*Job
+	db           *sql.DB        // of two connections: the one that renews, and
+	conn         *sql.Conn      // that of the loop
+	held         []*Job         // and not begun
+	keepers      sync.WaitGroup // the goroutines that renew
 }
 
 func (w *Worker) defaults() error {
@@ -65,172 +67,115 @@ func (w *Worker) defaults() error {
 
 // Run works until the context ends or a signal comes.  It returns how many
 // jobs were begun.
-func (w *Worker) Run(ctx context.Context) (int, error) {
-	ctx, unlisten := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
-	defer unlisten()
-	if err := w.defaults(); err != nil {
-		return 0, err
+func (w *Worker) Run(ctx context.Context) (begun int, err error) {
+	if err = w.defaults(); err != nil {
+		return
 	}
-	db, err := Open(w.Path)
-	if err != nil {
-		return 0, err
+	if w.db, err = Open(w.Path); err != nil {
+		return
 	}
-	defer db.Close()
-	conns := [2]*sql.Conn{}
-	for i := range conns {
-		if conns[i], err = db.Conn(context.Background()); err != nil {
-			return 0, err
-		}
-		defer conns[i].Close()
+	defer w.db.Close()
+	w.db.SetMaxOpenConns(2)
+	if w.conn, err = w.db.Conn(context.Background()); err != nil {
+		return
 	}
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		w.renew(ctx, conns[1], end)
-		close(ended)
-	}()
-	begun, err := w.work(ctx, conns[0])
-	close(end)
-	<-ended
-	for _, job := range w.held { // what could not be settled, after an error
-		job.verb(conns[1], "release(?, ?)")
-	}
-	w.held = nil
-	return begun, err
-}
-
-func (w *Worker) work(ctx context.Context, conn *sql.Conn) (int, error) {
-	for begun := 0; ; {
-		job := w.begin(ctx)
-		if job != nil {
+	defer w.conn.Close()
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	defer w.keepers.Wait()
+	defer stop() // also after an error: what is not begun is given back
+	for err == nil && ctx.Err() == nil {
+		if job := w.next(); job != nil {
 			begun++
-			result, failed := w.Handler(job.ctx, job)
-			if err := w.settle(ctx, conn, job, result, failed); err != nil {
-				return begun, err
-			}
+			err = w.work(ctx, job)
 			continue
 		}
-		if ctx.Err() != nil {
-			return begun, nil
-		}
-		jobs, err := w.claim(ctx, conn)
-		w.swap(nil, jobs)
-		if err == nil && len(jobs) == 0 {
-			_, err = conn.ExecContext(ctx, `SELECT claimq_wait(?, 'lane', ?,
+		var jobs []*Job
+		if jobs, err = w.claim(ctx); err == nil && len(jobs) == 0 {
+			_, err = w.conn.ExecContext(ctx, `SELECT claimq_wait(?, 'lane', ?,
 				'capabilities', ?, 'partition', ?)`, waitMs, w.Lane,
 				w.capabilities, w.Partition)
+			if ctx.Err() != nil { // the wait was broken off
+				err = nil
+			}
 		}
-		if err != nil && ctx.Err() == nil { // else the wait was broken off
-			return begun, err
-		}
+		w.hold(ctx, jobs)
 	}
+	return
 }
 
-// begin returns the next job that is held, which is begun then, or nil.
-func (w *Worker) begin(ctx context.Context) *Job {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for len(w.held) > 0 && ctx.Err() == nil {
-		if job := w.held[0]; !job.lost() {
-			job.begun = true
-			return job
-		}
-		w.held = w.held[1:]
-	}
-	return nil
-}
-
-// swap: this one is no longer held, but those are.
-func (w *Worker) swap(done *Job, jobs []*Job) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	if done != nil {
-		w.held = w.held[1:] // what is begun is the first
-	}
-	w.held = append(w.held, jobs...)
-}
-
-func (w *Worker) claim(ctx context.Context, conn *sql.Conn) ([]*Job, error) {
-	rows, err := conn.QueryContext(context.Background(), `SELECT *
+func (w *Worker) claim(ctx context.Context) ([]*Job, error) {
+	rows, err := w.conn.QueryContext(context.Background(), `SELECT *
 		FROM claimq_lane WHERE lane=? AND owner=? AND ttl_ms=? AND max_jobs=?
 		AND capabilities=? AND partition=?`, w.Lane, w.Owner,
 		w.Lease.Milliseconds(), w.Batch, w.capabilities, w.Partition)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	values, into := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	var jobs []*Job
-	for err == nil && rows.Next() {
-		err = rows.Scan(into...)
-		row := make(map[string]any, len(names))
-		for i, name := range names {
-			row[name] = values[i]
-		}
-		jobs = append(jobs, newJob(row, ctx.Done()))
-	}
-	if err == nil {
-		err = rows.Err()
-	}
-	return jobs, err
+	return readJobs(rows, ctx.Done())
 }
 
-// settle settles the job, and takes the next one with the same commit.
-func (w *Worker) settle(ctx context.Context, conn *sql.Conn, job *Job,
-	result any, failed error) error {
+// hold begins to renew jobs whose claim is committed.
+func (w *Worker) hold(ctx context.Context, jobs []*Job) {
+	w.held = append(w.held, jobs...)
+	w.keepers.Add(len(jobs))
+	for _, job := range jobs {
+		go w.keep(ctx, job)
+	}
+}
+
+// next returns the next job that is held, which is begun then, or nil.
+func (w *Worker) next() *Job {
+	for len(w.held) > 0 {
+		job := w.held[0]
+		w.held = w.held[1:]
+		if job.take() {
+			return job
+		}
+	}
+	return nil
+}
+
+// work calls the handler and settles the job; unless some are left, it takes
+// the next ones with the same commit.
+func (w *Worker) work(ctx context.Context, job *Job) error {
+	defer job.end(nil)
+	result, failed := job.handle(w.Handler)
 	var jobs []*Job
-	w.mutex.Lock()
-	last := len(w.held) == 1
-	w.mutex.Unlock()
-	err := Transaction(context.Background(), conn, func() error {
-		err := job.settle(conn, result, failed)
-		if err == nil && last && ctx.Err() == nil {
-			jobs, err = w.claim(ctx, conn)
+	err := Transaction(context.Background(), w.conn, func() error {
+		err := job.settle(w.conn, result, failed)
+		if err == nil && len(w.held) == 0 && ctx.Err() == nil {
+			jobs, err = w.claim(ctx)
 		}
 		return err
 	})
-	if err == nil {
-		w.swap(job, jobs)
+	if err != nil {
+		job.call(w.db, "release(?, ?)")
+		return err
 	}
-	job.lose(nil) // ends the context
-	return err
+	w.hold(ctx, jobs)
+	return nil
 }
 
-// renew renews what is held, until the end; when the worker is stopping, it
-// gives back what is not begun.  What fails here for another reason than a lost
-// claim is tried again at the next beat, or the lease ends.
-func (w *Worker) renew(ctx context.Context, conn *sql.Conn,
-	end <-chan struct{}) {
+// keep renews a job until it is settled or lost, and gives it back if the
+// worker is stopping before the job is begun.  What fails is tried again at the
+// next beat, or the lease ends.
+func (w *Worker) keep(ctx context.Context, job *Job) {
+	defer w.keepers.Done()
 	beat := time.NewTicker(w.Lease / 3)
 	defer beat.Stop()
 	stopping := ctx.Done()
 	for {
 		select {
-		case <-end:
+		case <-job.ctx.Done():
 			return
 		case <-stopping:
 			stopping = nil
-		case <-beat.C:
-		}
-		var keep, back []*Job
-		w.mutex.Lock()
-		for _, job := range w.held {
-			if job.begun || ctx.Err() == nil {
-				keep = append(keep, job)
-			} else {
-				back = append(back, job)
+			if job.take() {
+				job.call(w.db, "release(?, ?)")
+				job.end(nil)
 			}
-		}
-		w.held = append([]*Job{}, keep...)
-		w.mutex.Unlock()
-		for _, job := range back {
-			job.verb(conn, "release(?, ?)")
-		}
-		for _, job := range keep {
-			job.verb(conn, "renew(?, ?, ?)", w.Lease.Milliseconds())
+		case <-beat.C:
+			job.call(w.db, "renew(?, ?, ?)", w.Lease.Milliseconds())
 		}
 	}
 }

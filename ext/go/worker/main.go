@@ -16,7 +16,6 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,52 +51,45 @@ func handle(ctx context.Context, j job) error {
 	return nil
 }
 
+// worker has a pool of connections: one works, another renews.
 type worker struct {
 	db          *sql.DB
 	lane, owner string
 	leaseMs     int64
 }
 
-var lost = regexp.MustCompile(`\bclaimq: claim_lost: `)
-
-// call runs a function of claimq for its effect.
-func (w *worker) call(query string, args ...any) error {
-	return w.callContext(context.Background(), query, args...)
+// lost tells whether another worker has the job.
+func lost(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "claimq: claim_lost: ")
 }
 
-func (w *worker) callContext(ctx context.Context, query string, args ...any) error {
-	var answer any
-	return w.db.QueryRowContext(ctx, query, args...).Scan(&answer)
+// call calls a verb for a job.
+func (w *worker) call(j job, verb string, args ...any) error {
+	_, err := w.db.Exec("SELECT claimq_"+verb,
+		append([]any{j.claimID, j.leaseToken}, args...)...)
+	return err
 }
 
-// claim takes at most one job.  It has read all rows when it returns.
-func (w *worker) claim() (jobs []job, err error) {
-	rows, err := w.db.Query(`SELECT payload, attempt_index, claim_id,
-		lease_token FROM claimq_lane(?, ?, ?)`, w.lane, w.owner, w.leaseMs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var j job
-		if err = rows.Scan(&j.payload, &j.attempt, &j.claimID, &j.leaseToken); err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, j)
-	}
-	return jobs, rows.Err()
+// claim takes a job, if there is one.  Scan has closed the SELECT when it
+// returns.
+func (w *worker) claim() (j job, err error) {
+	err = w.db.QueryRow(`SELECT payload, attempt_index, claim_id, lease_token
+		FROM claimq_lane(?, ?, ?)`, w.lane, w.owner, w.leaseMs).
+		Scan(&j.payload, &j.attempt, &j.claimID, &j.leaseToken)
+	return j, err
 }
 
-// heartbeat renews the claim three times in each lease until done is closed,
-// on another connection of the pool.  If the claim is lost it stops the work.
+// heartbeat renews the claim three times in each lease until the work is done.
+// If the claim is lost it stops the work.
 func (w *worker) heartbeat(j job, done <-chan struct{}, stop func()) {
+	beat := time.NewTicker(time.Duration(w.leaseMs) * time.Millisecond / 3)
+	defer beat.Stop()
 	for {
 		select {
 		case <-done:
 			return
-		case <-time.After(time.Duration(w.leaseMs) * time.Millisecond / 3):
-			err := w.call("SELECT claimq_renew(?, ?, ?)", j.claimID, j.leaseToken, w.leaseMs)
-			if err != nil && lost.MatchString(err.Error()) {
+		case <-beat.C:
+			if lost(w.call(j, "renew(?, ?, ?)", w.leaseMs)) {
 				stop()
 			}
 		}
@@ -113,13 +105,13 @@ func (w *worker) work(ctx context.Context, j job) error {
 	close(done)
 	switch {
 	case err == nil:
-		err = w.call("SELECT claimq_complete(?, ?)", j.claimID, j.leaseToken)
+		err = w.call(j, "complete(?, ?)")
 	case errors.Is(err, errGiveBack):
-		err = w.call("SELECT claimq_release(?, ?)", j.claimID, j.leaseToken)
+		err = w.call(j, "release(?, ?)")
 	default:
-		err = w.call("SELECT claimq_retry(?, ?, ?)", j.claimID, j.leaseToken, err.Error())
+		err = w.call(j, "retry(?, ?, ?)", err.Error())
 	}
-	if err != nil && lost.MatchString(err.Error()) {
+	if lost(err) {
 		log.Print("too late: ", err)
 		return nil
 	}
@@ -127,16 +119,15 @@ func (w *worker) work(ctx context.Context, j job) error {
 }
 
 func (w *worker) run(ctx context.Context) error {
-	err := w.call("SELECT claimq_init()")
+	_, err := w.db.Exec("SELECT claimq_init()")
 	for err == nil && ctx.Err() == nil {
-		var jobs []job
-		jobs, err = w.claim()
-		for _, j := range jobs {
+		var j job
+		if j, err = w.claim(); err == nil {
 			err = w.work(ctx, j)
-		}
-		if err == nil && len(jobs) == 0 {
-			err = w.callContext(ctx, "SELECT claimq_wait(60000, 'lane', ?)", w.lane)
-			if ctx.Err() != nil {
+		} else if errors.Is(err, sql.ErrNoRows) {
+			_, err = w.db.ExecContext(ctx,
+				"SELECT claimq_wait(60000, 'lane', ?)", w.lane)
+			if ctx.Err() != nil { // the wait was broken off
 				return nil
 			}
 		}
@@ -145,21 +136,22 @@ func (w *worker) run(ctx context.Context) error {
 }
 
 func main() {
-	extension, leaseMs := "./claimq", int64(30000)
-	if len(os.Args) > 3 {
-		extension = os.Args[3]
+	args := []string{"app.db", "mail", "./claimq", "30000"}
+	copy(args, os.Args[1:])
+	leaseMs, err := strconv.ParseInt(args[3], 10, 64)
+	if err != nil {
+		log.Fatal(err)
 	}
-	if len(os.Args) > 4 {
-		leaseMs, _ = strconv.ParseInt(os.Args[4], 10, 64)
-	}
-	sql.Register("claimq", &sqlite3.SQLiteDriver{Extensions: []string{extension}})
-	db, err := sql.Open("claimq", "file:"+os.Args[1]+"?_busy_timeout=5000")
+	sql.Register("claimq",
+		&sqlite3.SQLiteDriver{Extensions: []string{args[2]}})
+	db, err := sql.Open("claimq", "file:"+args[0]+"?_busy_timeout=5000")
 	if err != nil {
 		log.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	w := &worker{db, os.Args[2], fmt.Sprintf("%s:%d", host, os.Getpid()), leaseMs}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	w := worker{db, args[1], fmt.Sprintf("%s:%d", host, os.Getpid()), leaseMs}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM,
+		syscall.SIGINT)
 	defer stop()
 	if err := w.run(ctx); err != nil {
 		log.Fatal(err)

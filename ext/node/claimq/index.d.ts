@@ -41,6 +41,9 @@ export interface Job {
   lost: AbortSignal;
   /** Aborted when the worker is about to end. */
   stopping: AbortSignal;
+  /** Complete it on the handler's own connection, inside a transaction with
+   *  the handler's writes: both happen, or neither. */
+  complete(db: Pick<Database, 'prepare'>): void;
 }
 
 export interface WorkerOptions {

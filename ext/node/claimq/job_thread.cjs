@@ -14,82 +14,80 @@ const claim = db.prepare(`SELECT * FROM claimq_lane
 const wait = db.prepare(`SELECT claimq_wait(?, 'lane', ?, 'capabilities', ?,
   'partition', ?)`);
 
-const waiting = [];           // held, and not begun
-let current = null;           // at hand
+let held = [];                // jobs: {row, begun, lost}
 let begun = 0;
+let ended = false;
 let settled;                  // resolves the promise of the job at hand
 const stopping = () => Atomics.load(flag, 0) === 1;
 
 function take() {
-  return claim.all(lane, owner, leaseMs, batch, capabilities, partition);
+  return claim.all(lane, owner, leaseMs, batch, capabilities, partition)
+    .map(row => ({row, begun: false, lost: false}));
 }
 
-// Call a verb for a job.  A claim that is lost is reported, and is no error.
+// Call a verb.  That the claim is lost is told to the handler, and is no error.
 function call(job, verb, ...values) {
+  if (job.lost) return;
   try {
-    db.prepare(`SELECT claimq_${verb}`).all(job.claim_id, job.lease_token,
-      ...values);
+    db.prepare(`SELECT claimq_${verb}`)
+      .all(job.row.claim_id, job.row.lease_token, ...values);
   } catch (error) {
     if (claimq.code(error) !== 'claim_lost') throw error;
     job.lost = true;
-    parentPort.postMessage({lost: job.claim_id});
+    if (job.begun) parentPort.postMessage({lost: true});
   }
 }
 
-// The same, where a lock that was held for long is no error either: it is tried
-// again at the next beat, or the lease ends.
-function tryCall(...args) {
-  try {
-    call(...args);
-  } catch {
-    // Nothing is lost by it.
+// Renew what is held; give back what is not begun once the worker is stopping,
+// and everything at the end.  What fails is tried again at the next beat, or
+// the lease ends.
+function beat() {
+  for (const job of held) {
+    try {
+      if (ended || (stopping() && !job.begun)) {
+        call(job, 'release(?, ?)');
+        job.lost = true;
+      } else {
+        call(job, 'renew(?, ?, ?)', leaseMs);
+      }
+    } catch {
+      // Nothing is lost by it.
+    }
   }
 }
 
-function renew() {
-  for (const job of [current, ...waiting]) {
-    if (job && !job.lost) tryCall(job, 'renew(?, ?, ?)', leaseMs);
-  }
-}
-
-function giveBack() {
-  for (const job of waiting.splice(0)) tryCall(job, 'release(?, ?)');
-}
-
-// Settle the job, and take the next one with the same commit.
-function settle(job, {verb, values}) {
-  const rows = claimq.transaction(db, () => {
-    if (!job.lost) call(job, verb, ...values);
-    return waiting.length || stopping() ? [] : take();
-  });
-  waiting.push(...rows);
-}
-
+// Have the job handled, and settle it; take the next ones with the same commit
+// unless some are left.
 async function work(job) {
-  const outcome = await new Promise(resolve => {
+  job.begun = true;
+  begun++;
+  const [verb, ...values] = await new Promise(resolve => {
     settled = resolve;
-    parentPort.postMessage({row: job});
+    parentPort.postMessage({row: job.row});
   });
-  settle(job, outcome);
+  held = claimq.transaction(db, () => {
+    call(job, verb, ...values);
+    const left = held.filter(other => other !== job && !other.lost);
+    return left.length || stopping() ? left : take();
+  });
 }
 
 async function main() {
-  const timer = setInterval(renew, leaseMs / 3);
+  const timer = setInterval(beat, leaseMs / 3);
   try {
     while (!stopping()) {
-      current = waiting.shift() ?? null;
-      if (current && !current.lost) {
-        begun++;
-        await work(current);
-        current = null;
-      } else if (!current && !waiting.push(...take())) {
-        wait.all(WAIT_MS, lane, capabilities, partition);
+      const job = held.find(each => !each.lost);
+      if (job) {
+        await work(job);
+      } else {
+        held = take();
+        if (!held.length) wait.all(WAIT_MS, lane, capabilities, partition);
       }
     }
   } finally {
     clearInterval(timer);
-    if (current && !current.lost) waiting.push(current);  // not settled
-    giveBack();
+    ended = true;
+    beat();
     db.close();
   }
   parentPort.postMessage({begun});
@@ -97,7 +95,7 @@ async function main() {
 
 parentPort.on('message', message => {
   if (message.outcome) settled(message.outcome);
-  if (message.stop) giveBack();
+  if (message.stop) beat();
 });
 main().catch(error => setImmediate(() => {
   throw error;

@@ -37,12 +37,16 @@ class Reject extends Error {}
 // A value that every driver can bind.
 function bindable(value) {
   if (value === undefined || value === null) return null;
-  if (['string', 'number', 'bigint'].includes(typeof value)) return value;
+  if (typeof value === 'bigint') {
+    return value === BigInt.asIntN(64, value) ? value : String(value);
+  }
+  if (['string', 'number'].includes(typeof value)) return value;
   return value instanceof Uint8Array ? value : JSON.stringify(value);
 }
 
 class Worker {
-  #options; #handler; #flag; #thread; #lost = new Map();
+  #options; #handler; #flag; #thread;
+  #lost;                              // of the job at hand
   #stopping = new AbortController();
 
   constructor(file, lane, handler, {owner, leaseMs = 30000, batch = 1,
@@ -85,28 +89,26 @@ class Worker {
 
   #receive(message, resolve) {
     if (message.row) this.#handle(message.row);
-    if (message.lost) this.#lost.get(message.lost)?.abort();
+    if (message.lost) this.#lost.abort();
     if (message.begun !== undefined) resolve(message.begun);
   }
 
   async #handle(row) {
-    const lost = new AbortController();
-    this.#lost.set(row.claim_id, lost);
+    this.#lost = new AbortController();
     const job = {id: row.job_id, payload: row.payload,
-      attempt: row.attempt_index, row, lost: lost.signal,
-      stopping: this.#stopping.signal};
-    let outcome;
+      attempt: row.attempt_index, row, lost: this.#lost.signal,
+      stopping: this.#stopping.signal, complete: db => db.prepare(
+        'SELECT claimq_complete(?, ?)').all(row.claim_id, row.lease_token)};
+    let outcome;                      // a verb and its values
     try {
       const result = bindable(await this.#handler(job));
-      outcome = {verb: "complete(?, ?, 'result', ?)", values: [result]};
+      outcome = ["complete(?, ?, 'result', ?)", result];
     } catch (error) {
       const reason = String(error?.message ?? error);
       outcome = error instanceof Reject
-        ? {verb: 'reject(?, ?, ?)', values: [reason]}
-        : {verb: "retry(?, ?, ?, 'delay_ms', ?)",
-          values: [reason, error?.delayMs ?? null]};
+        ? ['reject(?, ?, ?)', reason]
+        : ["retry(?, ?, ?, 'delay_ms', ?)", reason, error?.delayMs ?? null];
     }
-    this.#lost.delete(row.claim_id);
     this.#thread.postMessage({outcome});
   }
 }

@@ -43,8 +43,7 @@ def load(conn) -> None:
     """Load claimq into a connection of sqlite3, of apsw, or of a module that
     looks like sqlite3.  Call it before the first statement: a connection of
     Python 3.12 and later that has autocommit=False is always in a transaction,
-    which is committed here, because claims cannot wait for each other in a
-    connection that was in a transaction when claimq was loaded."""
+    which is committed here, because claim tables are made outside of one."""
     allow = (getattr(conn, "enable_load_extension", None)
              or getattr(conn, "enableloadextension", None))
     run = (getattr(conn, "load_extension", None)

@@ -121,7 +121,7 @@ class Worker:
     def run(self):
         """Work until stop() or a signal; returns how many jobs were begun."""
         begun = 0
-        with contextlib.ExitStack() as at_end:        # the last one comes first
+        with contextlib.ExitStack() as at_end:      # the last comes first
             if threading.current_thread() is threading.main_thread():
                 for number in (signal.SIGTERM, signal.SIGINT):
                     at_end.callback(signal.signal, number,
@@ -173,7 +173,10 @@ class Worker:
         """Settle the job, and take the next ones with the same commit unless
         some are left."""
         with claimq.transaction(db):
-            job._call(db, verb, *arguments)
+            try:
+                job._call(db, verb, *arguments)
+            except (OverflowError, UnicodeError):   # SQLite has no such value
+                job._call(db, verb, json.dumps(arguments[0]), *arguments[1:])
             held = [other for other in self._held
                     if other is not job and not other.lost.is_set()]
             if not held and not self._stopping.is_set():

@@ -30,6 +30,7 @@ module Claimq
         row.values_at('job_id', 'payload', 'attempt_index')
       @claim = row.values_at('claim_id', 'lease_token')
       @stopping = stopping
+      @taken = Mutex.new
     end
 
     # True when somebody else has taken the job over: the handler should stop,
@@ -47,6 +48,21 @@ module Claimq
     # the handler's writes: both happen, or neither.
     def complete(db)
       db.execute('SELECT claimq_complete(?, ?)', claim)
+    end
+
+    # True for the first who asks: the loop of the worker, which begins the job,
+    # or the thread that gives it back when the worker is stopping.
+    def take?
+      !lost? && @taken.try_lock
+    end
+
+    # Call a verb.  That the claim is lost is remembered, and is no error.
+    def call(db, verb, *values)
+      db.execute("SELECT claimq_#{verb}", [*claim, *values]) unless lost?
+    rescue SQLite3::Exception => e
+      raise unless Claimq.code(e) == 'claim_lost'
+
+      @lost = true
     end
   end
 
@@ -79,28 +95,26 @@ module Claimq
       SELECT claimq_wait(?, 'lane', ?, 'capabilities', ?, 'partition', ?)
     SQL
     WAIT_MS = 100
+    PLAIN = [NilClass, String, Float, -2**63...2**63].freeze # what SQLite has
 
     def initialize(path, lane, owner: nil, lease_ms: 30_000, batch: 1,
                    capabilities: [], partition: 0, &handler)
       @path = path
       @lane = lane
-      # A binary string, as the name of the host is, would be bound as a BLOB.
-      host = Socket.gethostname.dup.force_encoding(Encoding::UTF_8)
-      @owner = owner || "#{host}:#{Process.pid}:#{SecureRandom.hex(3)}"
+      @owner = owner || [text(Socket.gethostname), Process.pid,
+                         SecureRandom.hex(3)].join(':')
       @lease_ms = lease_ms
       @batch = batch
       @scope = [JSON.generate(capabilities), partition]
       @handler = handler
       @stopping = false
-      @begun = 0
-      @lock = Mutex.new # for these two:
-      @waiting = []     # held, and not begun
-      @current = nil
+      @held = [] # a new array at every change
     end
 
     # End run soon.  May be called from any thread or signal handler.
     def stop
       @stopping = true
+      @to_renewer&.write_nonblock('s')
     end
 
     # Work until stop or a signal; returns how many jobs were begun.
@@ -108,28 +122,30 @@ module Claimq
       before = %w[TERM INT].to_h { |name| [name, trap(name) { stop }] }
       db = Claimq.open(@path)
       second = Claimq.open(@path)
-      @ended = false
-      renewer = Thread.new { renew(second) }
-      step(db) until @stopping
-      @begun
+      words, @to_renewer = IO.pipe
+      renewer = Thread.new { renew(second, words) }
+      work(db)
     ensure
       before.each { |name, handler| trap(name, handler || 'DEFAULT') }
-      @stopping = true
-      take([@current].compact) # it could not be settled
-      @ended = true
+      @to_renewer&.write('e')
       renewer&.join
-      [db, second].compact.each(&:close)
+      [db, second, words, @to_renewer].compact.each(&:close)
+      @to_renewer = nil
     end
 
     private
 
-    # Work on the next job that is held, or take some, or wait for one.
-    def step(db)
-      if (job = start)
-        settle(db, job, *handle(job))
-      elsif take(claim(db)).empty?
-        db.execute(WAIT, [WAIT_MS, @lane, *@scope])
+    def work(db)
+      begun = 0
+      until @stopping
+        if (job = @held.find(&:take?))
+          begun += 1
+          settle(db, job, *handle(job))
+        elsif (@held = claim(db)).empty?
+          db.execute(WAIT, [WAIT_MS, @lane, *@scope])
+        end
       end
+      begun
     end
 
     def claim(db)
@@ -138,88 +154,54 @@ module Claimq
       rows.map { |row| Job.new(names.zip(row.to_a).to_h, -> { @stopping }) }
     end
 
-    # These are held from now on, and nothing is at hand.
-    def take(jobs)
-      @lock.synchronize do
-        @current = nil
-        @waiting.concat(jobs)
-      end
-      jobs
-    end
-
-    # The next job, which is at hand then; nil if there is none.
-    def start
-      @lock.synchronize do
-        until @stopping || @waiting.empty?
-          job = @waiting.shift
-          next if job.lost?
-
-          @begun += 1
-          return @current = job
-        end
-      end
-      nil
-    end
-
     # Call the handler; returns the verb that settles, and its arguments.
     def handle(job)
       result = @handler.call(job)
-      plain = [Integer, Float, String, NilClass].any? { |c| c === result }
-      ["complete(?, ?, 'result', ?)", plain ? result : JSON.generate(result)]
+      result = JSON.generate(result) unless PLAIN.any? { |c| c === result }
+      ["complete(?, ?, 'result', ?)", result]
     rescue Reject => e
-      ['reject(?, ?, ?)', e.message]
+      ['reject(?, ?, ?)', text(e.message)]
     rescue StandardError => e
       delay = e.is_a?(Retry) ? e.delay_ms : nil
-      ["retry(?, ?, ?, 'delay_ms', ?)", e.message, delay]
+      ["retry(?, ?, ?, 'delay_ms', ?)", text(e.message), delay]
     end
 
-    # Settle the job, and take the next one with the same commit.
+    # A binary string would be bound as a BLOB.
+    def text(string)
+      string.dup.force_encoding(Encoding::UTF_8).scrub
+    end
+
+    # Settle the job, and take the next ones with the same commit unless some
+    # are left.
     def settle(db, job, verb, *values)
-      jobs = []
+      held = nil
       Claimq.transaction(db) do
-        call(db, job, verb, *values) unless job.lost?
-        jobs = claim(db) if @waiting.empty? && !@stopping
+        job.call(db, verb, *values)
+        held = @held.reject { |other| other.equal?(job) || other.lost? }
+        held = claim(db) if held.empty? && !@stopping
       end
-      take(jobs)
+      @held = held
     end
 
-    # A lost claim is remembered, and is no error.
-    def call(db, job, verb, *values)
-      db.execute("SELECT claimq_#{verb}", [*job.claim, *values])
-    rescue SQLite3::Exception => e
-      raise unless Claimq.code(e) == 'claim_lost'
-
-      job.lost = true
-    end
-
-    # The thread: renews what is held; gives back what is not begun when the
-    # worker is stopping.  What fails here for another reason than a lost claim
-    # is tried again at the next beat, or the lease ends.
-    def renew(db)
-      due = Claimq.now + (@lease_ms / 3000.0)
-      loop do
-        ended = @ended
-        give_back(db) if @stopping
-        break if ended
-
-        sleep([0.05, @lease_ms / 3000.0].min)
-        next if Claimq.now < due
-
-        due = Claimq.now + (@lease_ms / 3000.0)
-        held = @lock.synchronize { [@current, *@waiting].compact }
-        held.each { |job| attempt(db, job, 'renew(?, ?, ?)', @lease_ms) }
+    # The thread.  It renews what is held, and gives back what is not begun once
+    # the worker is stopping, and everything at the end.  What fails is tried
+    # again at the next beat, or the lease ends.
+    def renew(db, words)
+      ended = false
+      until ended
+        heard = IO.select([words], nil, nil, @lease_ms / 3000.0)
+        ended = heard && words.getc == 'e'
+        @held.each do |job|
+          if ended || (@stopping && job.take?)
+            job.call(db, 'release(?, ?)')
+            job.lost = true
+          else
+            job.call(db, 'renew(?, ?, ?)', @lease_ms)
+          end
+        rescue SQLite3::Exception
+          next
+        end
       end
-    end
-
-    def give_back(db)
-      jobs = @lock.synchronize { @waiting.shift(@waiting.size) }
-      jobs.each { |job| attempt(db, job, 'release(?, ?)') }
-    end
-
-    def attempt(db, job, verb, *values)
-      call(db, job, verb, *values)
-    rescue SQLite3::Exception
-      nil
     end
   end
 end
