@@ -47,8 +47,8 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Write what the claim takes.  Inside a writing statement upkeep is left out.
-** A stamp that finds less than was loaded makes the claim begin again.
+** xApply: upkeep, unless only one write can be had here, and then the lease.
+** Whatever fails is undone with the task.
 */
 static void cqClaimApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;

@@ -397,8 +397,7 @@ static void cqSelectRun(CqOp *p, CqText json, CqSelect *pSel){
 }
 
 /*
-** How many of the candidates, from the first, a claim of turn work takes.
-** Raises bad_argument.
+** claimq_select(candidates, boundary, max) -> how many of them one claim takes.
 */
 static void cqSelectFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;

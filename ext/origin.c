@@ -177,7 +177,7 @@ CQ_PRIV char *claimqOriginWrite(
 }
 
 /*
-** The function of this file, for func.c.
+** The function that triggers use to write an origin.
 */
 CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {

@@ -765,7 +765,7 @@ struct CqOutboxVerb {
 CQ_CHECK(OutboxVerb, sizeof(CqOutboxVerb)<=sizeof(CqOwn));
 
 /*
-** xVerbDone: free what option rejected was read into.
+** xVerbDone: free what was rejected.  May be called twice.
 */
 static void cqOutboxVerbDone(CqVerb *pV){
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;

@@ -146,8 +146,9 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
 }
 
 /*
-** Set a cell to a copy of a value.  If op has an error or gets one here, the
-** cell stays as it is.
+** Copy a value into a cell, type and bytes as they are; the bytes live as long
+** as the rows.  Nothing happens if op has an error; without memory it gets one,
+** and the cell is NULL.
 */
 CQ_PRIV void claimqCellValue(
   CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_value *pVal
@@ -178,8 +179,8 @@ CQ_PRIV void claimqCellColumn(
 }
 
 /*
-** Set the n cells from a on to the first columns of the row that pStmt stands
-** on, but for those that nobody will read.
+** Copy the first n columns of the row that pStmt stands on into a[0..n-1], but
+** not those that nobody will read.  Nothing happens if op has an error.
 */
 CQ_PRIV void claimqCellColumns(
   CqOp *pOp, CqRows *p, CqCell *a, const CqStmt *pStmt, int n
@@ -222,7 +223,7 @@ CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
 }
 
 /*
-** The text of a cell, good as long as the rows; z==0 if it holds none.
+** The text of a cell, which lives as long as the rows; z==0 unless it is TEXT.
 */
 CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   CqText t = {0, 0};

@@ -785,7 +785,7 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
 }
 
 /*
-** xDone: free what the claim has listed and chosen.
+** xDone: free what the claim has collected.
 */
 static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;

@@ -164,7 +164,8 @@ static void cqCancelLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Take the batch out, if it is still as it was.
+** Take the batch out, unless a live claim has got it meanwhile: then the task
+** begins again.
 */
 static void cqCancelApply(CqOp *p, CqTask *pTask){
   CqSessionCancel *pC = (CqSessionCancel*)pTask;

@@ -296,7 +296,7 @@ static const CqArgDef cqAloneArg[] = {
 };
 
 /*
-** The function of this file, for func.c.
+** The definition of claimq_alone().
 */
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {

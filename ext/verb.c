@@ -60,8 +60,8 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
 };
 
 /*
-** For claimq_help: the options of the verbs, -1 those of all disciplines, i
-** those of the i-th alone.  0 past the last.
+** The options of verbs in every discipline (i==-1), or of discipline i alone;
+** their number is *pnOpt.  0 past the last discipline.
 */
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
   static const CqArgDef none[1];
@@ -479,7 +479,7 @@ CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
 
 /*
-** The functions of this file, for func.c.
+** The definitions of the verbs, of claimq_revoke() and claimq_cancel().
 */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {

@@ -79,12 +79,12 @@ array set tests {
   ext/schema.c       {load upkeep oom corrupt fault_matrix}
   ext/session.c      {session plan upkeep oom session_bad corrupt contend
                       session_cost fault_session}
-  ext/util.c         {lane session_bad contest load oom session}
+
   ext/vacuum.c       {vacuum upkeep outbox oom}
   vtab/claim_vtab.c  {plan lane load contest oom}
   vtab/id_list.c     {load lane session}
-  vtab/stmt_cache.c  {lane load plan oom}
-  vtab/txn.c         {lane load contest oom contend plan fault_txn fault_letter
+  ext/stmt.c         {lane load plan oom}
+  ext/txn.c          {lane load contest oom contend plan fault_txn fault_letter
                       fault_matrix}
 }
 

@@ -122,9 +122,9 @@ static int cqPlanMissing(
 }
 
 /*
-** Plan a call by the terms that SQLite offers.  Returns a CQ_PLAN_*; *pPlan is
-** the plan if that is OK or AVOID, and else says in iBad which argument or term
-** is at fault.
+** Find out which terms are the arguments of the claim table.  Returns
+** CQ_PLAN_OK or CQ_PLAN_AVOID and fills *pPlan, or another CQ_PLAN_* that says
+** why there is no plan; pPlan->iBad is then the argument or term at fault.
 */
 CQ_PRIV int claimqPlan(
   const CqShape *pShape, const CqTerm *aTerm, int nTerm, int bOrder,

@@ -234,7 +234,7 @@ static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
 }
 
 /*
-** 1 if the rows come in the order that ORDER BY asks for, or it asks for none.
+** 1 if the table delivers its rows in the order that is asked for.
 */
 static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
   int i;
@@ -731,7 +731,7 @@ CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
 }
 
 /*
-** Register the modules of all tables.  Returns an SQLite code.
+** Register the modules of all claim tables.  Returns an SQLite code.
 */
 CQ_PRIV int claimqVtabRegister(CqConn *pConn){
   const CqTableDef *aTable;
@@ -760,9 +760,8 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
 }
 
 /*
-** Have the claim tables in the temp schema.  1 if they are all there now, 0 if
-** one could not be created: op's own error is not told, because the eponymous
-** tables serve as well.
+** Create the claim tables that write in the temp schema.  1 if all are there
+** afterwards, else 0: then a later call tries again.
 */
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
   const CqTableDef *aTable;
