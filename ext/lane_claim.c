@@ -683,6 +683,7 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
     const CqCell *a = claimqRow(pC->pRows, i);
     const CqCell *aLease = &a[CQ_LANE_NCOL];
     assert( claimqCellGetText(&aLease[CQ_CLAIM_ID]).z!=0 );
+    if( i>0 ) claimqStmtReset(&s);
     claimqBindCommonInt(p, &s, CQ_P_head, a[CQ_COL_LANE_HEAD_job_id].u.i);
     claimqBindCommonText(p, &s, CQ_P_claim,
                          claimqCellGetText(&aLease[CQ_CLAIM_ID]));
@@ -691,7 +692,6 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
     claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_fence, aLease[CQ_CLAIM_FENCE].u.i);
     while( claimqStep(p, &s) ){}
     bAll = sqlite3_changes(p->db)==1;
-    claimqStmtReset(&s);
   }
   claimqStmtDone(p, &s);
   if( p->rc==SQLITE_OK && !bAll ) claimqStale(p, &pC->task);
