@@ -20,8 +20,9 @@
 ** lanes or partitions.
 **
 ** Each job is a claim of its own, with a lease of its own, which is derived
-** here and nowhere else: the statements that stamp several jobs read the
-** leases from the list of jobs (see vtab/id_list.c).
+** here and nowhere else.  New jobs are stamped one by one; a statement that
+** stamps several others reads the leases from the list of jobs (see
+** vtab/id_list.c).
 */
 #include "lane.h"
 
