@@ -35,6 +35,7 @@ static void cqWrong(
   CqOp *p, const CqArgDef *pDef, const char *zWhat, sqlite3_value *pVal
 ){
   char *zGot = cqDescribe(pVal);
+  assert( sqlite3_value_type(pVal)!=SQLITE_NULL );
   if( zGot==0 ) p->rc = SQLITE_NOMEM;
   claimqFail(p, CQ_BAD_ARGUMENT, "%s must be %s, got %s",
              pDef->zName, zWhat, zGot);
@@ -81,6 +82,7 @@ static void cqReadText(
 static void cqReadWord(
   CqOp *p, const CqArgDef *pDef, sqlite3_value *pVal, CqVal *pOut
 ){
+  assert( pDef->eType==CQ_T_WORD && pDef->xWords );
   cqReadText(p, pDef, pVal, pOut);
   if( p->rc ) return;
   pOut->i = claimqWord(pDef->xWords(), pOut->t);
@@ -122,6 +124,7 @@ static void cqReadInt(
 ){
   i64 iMax = pDef->iMax ? pDef->iMax : CQ_I64_MAX;
   char *zWant;
+  assert( pDef->iMin<=iMax );
   if( cqIntegral(p, pVal, &pOut->i) && pOut->i>=pDef->iMin && pOut->i<=iMax ){
     return;
   }

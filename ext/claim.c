@@ -47,12 +47,13 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** xApply: upkeep, unless only one write can be had here, and then the lease.
-** Whatever fails is undone with the task.
+** Write what the claim takes.  Inside a writing statement upkeep is left out.
+** A stamp that finds less than was loaded makes the claim begin again.
 */
 static void cqClaimApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   assert( pC->pDef->bWrites && pC->pDef->xStamp );
+  assert( pTask->eNeed!=CQ_NEED_NOTHING && p->rc==SQLITE_OK );
   if( pTask->eNeed==CQ_NEED_TIDY && !pTask->bAlone && pC->pDef->xTidy ){
     pC->pDef->xTidy(p, pC);
   }
@@ -221,6 +222,7 @@ static void cqClaimReplay(CqOp *p, CqTask *pTask){
   CqText id = {0, 0};
   CqJson j;
   int e, iFirst = 0;
+  assert( p->pReq && pC->pDef->xRows );
   pC->pRows->nRow = 0;
   if( pTask->zAnswer==0 ) return;
   claimqJsonInit(&j, claimqStr(pTask->zAnswer));
@@ -275,6 +277,7 @@ CQ_PRIV void claimqClaim(
 ){
   CqClaim c;
   if( p->rc ) return;
+  assert( nLimit>=0 && pRows->nRow==0 && pRows->nCol>0 );
   memset(&c, 0, sizeof(c));
   c.task.xLoad = cqClaimLoad;
   c.task.xApply = cqClaimApply;
@@ -308,11 +311,12 @@ CQ_PRIV void claimqClaimNeed(CqClaim *pC, int bTidy){
 }
 
 /*
-** For xStamp: run the stamping statement, which must change nRow rows.
+** For xStamp: run the stamping statement, which must change nRow rows, and give
+** it back.  Raises what claimqStale() does if it changes less.
 */
 CQ_PRIV void claimqClaimStamp(CqOp *p, CqClaim *pC, CqStmt *pStmt, i64 nRow){
   i64 n;
-  assert( nRow>0 );
+  assert( nRow>0 && pC->pDef->bWrites );
   n = claimqExec(p, pStmt);
   if( p->rc==SQLITE_OK && n!=nRow ) claimqStale(p, &pC->task);
 }

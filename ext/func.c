@@ -69,7 +69,7 @@ static void cqFuncRead(CqOp *p, const CqFunc *pFunc, CqCall *pCall){
                &pCall->aArg[i]);
   }
   if( pDef->nOpt && !pDef->bRest ){
-    assert( pDef->nOpt<=CQ_MAX_OPT );
+    assert( pFunc->pDef==pDef && pDef->nOpt<=CQ_MAX_OPT );
     memcpy(pCall->aOpt, pFunc->aDefault, (size_t)pDef->nOpt*sizeof(CqVal));
     claimqReadOptions(p, pDef->aOpt, pDef->nOpt, 0, pCall->nVal-nPos,
                       &pCall->apVal[nPos], pCall->aOpt);
@@ -77,9 +77,11 @@ static void cqFuncRead(CqOp *p, const CqFunc *pFunc, CqCall *pCall){
 }
 
 /*
-** May the function write, here and now?
+** May the function write, here and now?  Raises read_only, unsupported or
+** nested_write if not.
 */
 static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
+  assert( pDef->eKind>=CQ_F_WRITE && !p->bFilter );
   p->bWrite = 1;
   if( pDef->eKind==CQ_F_INIT ) return;
   claimqCheckWritable(p);
@@ -132,6 +134,7 @@ static void cqFuncPlain(
     cqFuncCall(pCtx, nVal, apVal);        /* Raises bad_argument */
     return;
   }
+  assert( pFunc->pDef->eKind==CQ_F_READ && pFunc->pDef->nOpt==0 );
   claimqOpInit(&op, pFunc->pConn);
   call.pDef = pFunc->pDef;
   call.pCtx = pCtx;
@@ -195,6 +198,10 @@ static const CqArgDef cqSha256Arg[] = {
   { CQ_ARG(ANY, "value") },
 };
 
+/*
+** claimq_claim_id(seq, fence), claimq_lease_token(...), claimq_batch_id(...),
+** claimq_scan_limit(max): what core_id.c and core_session.c compute.
+*/
 static void cqClaimIdFunc(CqOp *p, CqCall *pCall){
   char zId[CQ_CLAIM_ID_SZ];
   (void)p;
@@ -390,7 +397,8 @@ static void cqSelectRun(CqOp *p, CqText json, CqSelect *pSel){
 }
 
 /*
-** claimq_select(candidates, boundary, max) -> how many of them one claim takes.
+** How many of the candidates, from the first, a claim of turn work takes.
+** Raises bad_argument.
 */
 static void cqSelectFunc(CqOp *p, CqCall *pCall){
   const CqVal *a = pCall->aArg;
@@ -406,6 +414,9 @@ static const CqArgDef cqSelectArg[] = {
   { CQ_ARG(INT, "max"), .mFlag = CQ_A_REQUIRED },
 };
 
+/*
+** The same of a claim of commands: one, if a command comes first; else none.
+*/
 static void cqSelectCommandFunc(CqOp *p, CqCall *pCall){
   CqSelect sel;
   claimqSelectInit(&sel, CQ_BOUNDARY_IDLE, CQ_TAKE_COMMAND, 1);
@@ -433,6 +444,7 @@ static void cqNoteFunc(CqOp *p, CqCall *pCall){
   if( pi ) *pi = sqlite3_value_int64(pVal);
   if( pMaker ){
     const char *z = pMaker->xMake(pMaker, sqlite3_value_int64(pVal));
+    assert( z && z[0] );
     sqlite3_result_text(pCall->pCtx, z, -1, SQLITE_STATIC);
   }else{
     sqlite3_result_value(pCall->pCtx, pVal);
@@ -456,6 +468,7 @@ static void cqClockFunc(CqOp *p, CqCall *pCall){
   sqlite3_stmt *pStmt = (sqlite3_stmt*)sqlite3_value_pointer(pCall->apVal[1],
                                                              CQ_CLOCK_TYPE);
   if( pStmt ){
+    assert( sqlite3_db_handle(pStmt)==p->db && sqlite3_stmt_busy(pStmt) );
     if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 0) ){
       claimqConnDoubt(p->pConn);
     }

@@ -194,6 +194,9 @@ CQ_PRIV void claimqFailClock(CqOp *p){
       "callers, as claimq_init('clock','explicit') has it: give now_ms");
 }
 
+/*
+** A text that ends with a zero; 0 is no text.
+*/
 CQ_PRIV CqText claimqStr(const char *z){
   CqText t;
   t.z = z;

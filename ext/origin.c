@@ -54,6 +54,7 @@ static void cqOriginFunc(CqOp *p, CqCall *pCall){
     z = cqOriginValue(p, apVal[i], z);
     *z++ = i%2==0 ? ':' : i+1<nVal ? ',' : '}';
   }
+  assert( z-zOut<=nByte );
   if( p->rc ) sqlite3_free(zOut);
   else sqlite3_result_text64(pCall->pCtx, zOut, (sqlite3_uint64)(z-zOut),
                              sqlite3_free, SQLITE_UTF8);
@@ -65,6 +66,7 @@ static void cqOriginFunc(CqOp *p, CqCall *pCall){
 static CqText cqOriginArray(CqJson *pJ){
   CqText t;
   int iStart = pJ->i-1, nDepth = pJ->nDepth;
+  assert( iStart>=0 && pJ->in.z[iStart]=='[' );
   t.z = &pJ->in.z[iStart];
   while( t.z && pJ->nDepth>=nDepth ){
     if( claimqJsonNext(pJ)==CQ_JSON_ERROR ) t.z = 0;
@@ -136,7 +138,8 @@ CQ_PRIV int claimqOriginRead(
 
 /*
 ** Write the options that were given, of nDef, as an origin.  (A JSON option was
-** checked by whoever calls this.)
+** checked by whoever calls this.)  Returns the bytes of *pOut, which the caller
+** frees, or 0 if op has an error or gets one here.
 */
 CQ_PRIV char *claimqOriginWrite(
   CqOp *p, const CqArgDef *aDef, int nDef, const CqVal *aVal, CqText *pOut
@@ -167,13 +170,14 @@ CQ_PRIV char *claimqOriginWrite(
     }
   }
   *z++ = '}';
+  assert( z-zOut<=nByte );
   pOut->z = zOut;
   pOut->n = (int)(z-zOut);
   return zOut;
 }
 
 /*
-** The function that triggers use to write an origin.
+** The function of this file, for func.c.
 */
 CQ_PRIV const CqFuncDef *claimqOriginFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {

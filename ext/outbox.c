@@ -78,6 +78,7 @@ static i64 cqQueueSize(CqOp *p, CqText queue){
 */
 static i64 cqQueueNeed(CqOp *p, CqText queue){
   i64 n = cqQueueSize(p, queue);
+  assert( p->rc==SQLITE_OK || n==0 );
   if( p->rc==SQLITE_OK && n<=0 ){
     claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: SELECT "
         "claimq_queue('%.*s', partitions)",
@@ -87,7 +88,7 @@ static i64 cqQueueNeed(CqOp *p, CqText queue){
 }
 
 /*
-** A partition was not found: say why.
+** A partition was not found: say why.  Raises not_found or bad_argument.
 */
 static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
   i64 n = cqQueueNeed(p, queue);
@@ -162,6 +163,8 @@ static void cqQueueLoad(CqOp *p, CqTask *pTask){
 static void cqQueueApply(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
   CqStmt s;
+  assert( pR->nPartition>0 && pR->nPartition<=CQ_PARTITION_MAX );
+  assert( pR->bNew || pR->pDegrade->bGiven );
   if( pR->bNew ){
     s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
     claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
@@ -214,16 +217,18 @@ static const CqArgDef cqPublishOpt[] = {
   CQ_ARG_REQUEST,
 };
 
-typedef struct CqPublish CqPublish;
+typedef struct CqPublish CqPublish;       /* CqPut.own */
 struct CqPublish {
   CqText key;                     /* z==0: none was given */
   char zKey[24];                  /* A key that is a number, as text */
   CqText sourceKey;               /* z==0: none */
   i64 iPartition;
 };
+CQ_CHECK(Publish, sizeof(CqPublish)<=sizeof(CqOwn));
 
 /*
-** A key is text; a whole number will do, and means its decimal digits.
+** A key is text; a whole number will do, and means its decimal digits.  Raises
+** bad_argument for anything else, and if a partition is given as well.
 */
 static void cqPublishKey(CqOp *p, CqPut *pPut){
   static const CqArgDef text = { CQ_ARG(TEXT, "key") };
@@ -232,6 +237,7 @@ static void cqPublishKey(CqOp *p, CqPut *pPut){
   const CqVal *pOpt = &pPut->aOpt[CQ_PUB_KEY];
   CqVal v;
   int eType;
+  assert( pOwn->key.z==0 );
   if( p->rc || !pOpt->bGiven ) return;
   eType = pOpt->pVal ? sqlite3_value_type(pOpt->pVal) : SQLITE_NULL;
   if( eType==SQLITE_NULL ){
@@ -279,6 +285,7 @@ static int cqPublishStored(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STORED);
   int bStored;
+  assert( pOwn->sourceKey.z );
   claimqBindText(p, &s, CQ_OUTBOX_STORED_queue, pPut->scope);
   claimqBindText(p, &s, CQ_OUTBOX_STORED_source_key, pOwn->sourceKey);
   bStored = claimqStep(p, &s);
@@ -303,17 +310,17 @@ static void cqPublishLoad(CqOp *p, CqTask *pTask){
     i64 n = cqQueueNeed(p, pPut->scope);
     if( p->rc ) return;
     pOwn->iPartition = claimqKeyPartition(pOwn->key, n);
+    assert( pOwn->iPartition>=0 && pOwn->iPartition<n );
   }
   pTask->eNeed = CQ_NEED_ONE;
 }
 
 /*
-** xPutCheck: only keys must be looked up.
+** xPutCheck: only keys must be looked up.  Raises bad_argument.
 */
 static void cqPublishCheck(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
   CqText type = pPut->aOpt[CQ_PUB_TYPE].t;
-  assert( sizeof(*pOwn)<=sizeof(pPut->own) );
   cqQueueCheck(p, pPut->scope);
   cqPublishKey(p, pPut);
   if( p->rc==SQLITE_OK && !claimqPayloadTypeOk(type) ){
@@ -372,19 +379,20 @@ static const CqArgDef cqOutboxArg[] = {
   CQ_ARG_REQUEST,
 };
 
-typedef struct CqOutboxClaim CqOutboxClaim;
+typedef struct CqOutboxClaim CqOutboxClaim;       /* CqClaim.own */
 struct CqOutboxClaim {
   i64 iCursor, iFence;            /* Of the partition, when it was read */
   i64 iLast;                      /* Last message delivered */
   int nDue;                       /* Unpromoted partitions met, up to FEW */
 };
+CQ_CHECK(OutboxClaim, sizeof(CqOutboxClaim)<=sizeof(CqOwn));
 
 /*
 ** Write QUEUE/PARTITION, return it as a text.
 */
 static CqText cqOutboxScope(CqText queue, i64 iPartition, char *zBuf){
   CqText t;
-  assert( queue.n<=CQ_QUEUE_NAME_MAX );
+  assert( queue.z && queue.n<=CQ_QUEUE_NAME_MAX );
   memcpy(zBuf, queue.z, (size_t)queue.n);
   zBuf[queue.n] = '/';
   t.z = zBuf;
@@ -447,6 +455,7 @@ static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
   CqStmt s = cqOutboxMessages(p, pC, pPart, cqOutboxMost(pC, pPart));
   char zScope[CQ_SCOPE_SZ];
+  assert( pC->pRows->nRow==0 );   /* A claim is of one partition */
   pOwn->iCursor = claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq);
   pOwn->iFence = claimqColInt(pPart, CQ_COL_OUTBOX_READY_fencing_token);
   claimqLeaseMake(p, &pC->lease, pC,
@@ -523,6 +532,9 @@ static int cqOutboxNextReady(CqOp *p, CqStmt *pReady){
   return CQ_AT_END;
 }
 
+/*
+** How long the partition that pStmt stands on has waited, for comparison.
+*/
 static CqWaiting cqOutboxWaiting(const CqStmt *pStmt){
   CqWaiting w;
   w.iSince = claimqColInt(pStmt, CQ_COL_OUTBOX_READY_waiting_since_ms);
@@ -541,7 +553,8 @@ static int cqOutboxDueFirst(const CqStmt *pReady, const CqStmt *pDue){
 
 /*
 ** Any partition, the longest waiting first.  One whose messages were all
-** deleted by hand delivers nothing and is passed over.
+** deleted by hand delivers nothing and is passed over.  Raises not_found if
+** there is nothing to deliver because there is no such queue.
 */
 static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
@@ -568,17 +581,17 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
   }
   claimqStmtDone(p, &ready);
   claimqStmtDone(p, &due);
+  assert( p->rc || bDone==(pC->pRows->nRow>0) );
   if( !bDone ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
 }
 
 /*
-** A claim that may take nothing is told of a wrong queue or partition all the
-** same.
+** xArgs.  A claim that may take nothing is told of a wrong queue or partition
+** all the same: bad_argument, not_found.
 */
 static void cqOutboxArgs(CqOp *p, CqClaim *pC){
   CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
   CqStmt s;
-  assert( sizeof(CqOutboxClaim)<=sizeof(pC->own) );
   cqQueueCheck(p, queue);
   if( pC->nMax>0 || p->rc ) return;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
@@ -590,8 +603,8 @@ static void cqOutboxArgs(CqOp *p, CqClaim *pC){
 }
 
 /*
-** One row is written, however many messages are delivered; if many partitions
-** have become free meanwhile they are put in line first.
+** xNext.  One row is written, however many messages are delivered; if many
+** partitions have become free meanwhile they are put in line first.
 */
 static void cqOutboxNext(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
@@ -692,8 +705,12 @@ static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
   claimqStmtDone(p, &s);
 }
 
+/*
+** xTidy: partitions that have become free are put in line with those that are.
+*/
 static void cqOutboxTidy(CqOp *p, CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
+  assert( ((CqOutboxClaim*)&pC->own)->nDue>=CQ_OUTBOX_DUE_FEW );
   claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqExec(p, &s);
@@ -706,6 +723,8 @@ static void cqOutboxTidy(CqOp *p, CqClaim *pC){
 static void cqOutboxStamp(CqOp *p, CqClaim *pC){
   const CqOutboxClaim *pOwn = (const CqOutboxClaim*)&pC->own;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_STAMP);
+  assert( pC->pRows->nRow>0 && pC->lease.bCells );
+  assert( pC->lease.iFence==claimqAddSat(pOwn->iFence, 1) );
   claimqLeaseBind(p, &s, &pC->lease);
   claimqBindInt(p, &s, CQ_OUTBOX_STAMP_size, pC->pRows->nRow);
   claimqBindInt(p, &s, CQ_OUTBOX_STAMP_delivered, pOwn->iLast);
@@ -735,7 +754,7 @@ struct CqRejected {
   CqText reason;
 };
 
-typedef struct CqOutboxVerb CqOutboxVerb;
+typedef struct CqOutboxVerb CqOutboxVerb;         /* CqVerb.own */
 struct CqOutboxVerb {
   CqDelivery delivery;
   CqProgress progress;
@@ -743,15 +762,18 @@ struct CqOutboxVerb {
   int nRejected;
   char *zReason;                  /* Bytes of their reasons; likewise */
 };
+CQ_CHECK(OutboxVerb, sizeof(CqOutboxVerb)<=sizeof(CqOwn));
 
 /*
-** xVerbDone: free what was rejected.  May be called twice.
+** xVerbDone: free what option rejected was read into.
 */
 static void cqOutboxVerbDone(CqVerb *pV){
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
+  assert( pOwn->aRejected || pOwn->nRejected==0 );
   sqlite3_free(pOwn->aRejected);
   sqlite3_free(pOwn->zReason);
   pOwn->aRejected = 0;
+  pOwn->nRejected = 0;
   pOwn->zReason = 0;
 }
 
@@ -798,6 +820,7 @@ static int cqRejectedList(CqOp *p, CqOutboxVerb *pOwn, CqText list){
   CqJson j;
   char *z = pOwn->zReason = claimqMalloc(p, (i64)list.n+1);
   int e = CQ_JSON_ERROR, nAlloc = 0;
+  assert( pOwn->aRejected==0 && pOwn->nRejected==0 );
   claimqJsonInit(&j, list);
   if( p->rc || claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return 0;
   while( (e = claimqJsonNext(&j))==CQ_JSON_OBJECT ){
@@ -813,6 +836,7 @@ static int cqRejectedList(CqOp *p, CqOutboxVerb *pOwn, CqText list){
     pNew->reason.n = claimqJsonText(pNew->reason, z);
     pNew->reason.z = z;
     z += pNew->reason.n;
+    assert( z<=&pOwn->zReason[list.n] );
     pOwn->nRejected++;
   }
   return e==CQ_JSON_CLOSE && claimqJsonNext(&j)==CQ_JSON_END;
@@ -825,6 +849,7 @@ static int cqRejectedCompare(const void *pA, const void *pB){
 
 /*
 ** Option rejected: each must be a message that was processed, and named once.
+** Else raises bad_argument.  aRejected[] is sorted afterwards.
 */
 static void cqOutboxRejected(CqOp *p, CqOutboxVerb *pOwn, CqText list){
   int i;
@@ -855,7 +880,7 @@ static i64 cqOutboxLookUp(CqOp *p, CqVerb *pV, i64 nDone){
   const CqDelivery *pD = &((CqOutboxVerb*)&pV->own)->delivery;
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_BACK);
   i64 iDone = pD->iCursor;
-  assert( nDone<pD->nMsg );
+  assert( nDone>=0 && nDone<pD->nMsg && pD->iLast>=pD->iCursor );
   claimqVerbBind(p, pV, &s);
   claimqBindInt(p, &s, CQ_OUTBOX_BACK_after, pD->iCursor);
   claimqBindInt(p, &s, CQ_OUTBOX_BACK_last, pD->iLast);
@@ -879,6 +904,7 @@ static void cqOutboxProgress(CqOp *p, CqVerb *pV){
   i64 nDone = claimqProcessed(&pOwn->delivery, eVerb,
                               pOpt && pOpt->bGiven ? &pOpt->i : 0);
   i64 iDone;
+  assert( pV->eVerb!=CQ_RENEW && pV->eVerb!=CQ_GUARD );
   if( nDone<0 ){
     claimqFail(p, CQ_BAD_ARGUMENT, "processed must be an integer from 0 to "
         "%lld, as many messages as claim %.*s has delivered, got %lld",
@@ -898,7 +924,7 @@ static void cqOutboxProgress(CqOp *p, CqVerb *pV){
 static void cqOutboxDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
   const CqProgress *pP = &pOwn->progress;
-  assert( sizeof(*pOwn)<=sizeof(pV->own) );
+  assert( pV->hold.bHead && pOwn->nRejected==0 );
   if( pV->eVerb==CQ_GUARD ) return;
   pV->task.eNeed = CQ_NEED_ONE;
   if( pV->eVerb==CQ_RENEW ) return;
@@ -953,6 +979,7 @@ static i64 cqOutboxBury(
 ){
   CqStmt s = cqOutboxRange(p, pV, CQ_SQL_OUTBOX_BURY, iAfter, iLast);
   i64 n;
+  assert( iAfter<=iLast );
   claimqBindText(p, &s, CQ_OUTBOX_PRESENT_why, why);
   n = claimqExec(p, &s);
   if( p->rc==SQLITE_OK && n!=iLast-iAfter ){
@@ -975,8 +1002,10 @@ static void cqOutboxSettle(CqOp *p, CqVerb *pV){
   i64 nLetter = 0;
   CqStmt s;
   int i;
+  assert( pV->task.eNeed==CQ_NEED_MANY );
   for(i=0; i<pOwn->nRejected && p->rc==SQLITE_OK; i++){
     const CqRejected *pR = &pOwn->aRejected[i];
+    assert( i==0 || pR[-1].iSeq<pR->iSeq );
     nLetter += cqOutboxBury(p, pV, pR->iSeq-1, pR->iSeq, pR->reason);
   }
   if( pV->eVerb==CQ_REJECT ){
@@ -1017,6 +1046,7 @@ static void cqOutboxVacuumOne(CqOp *p, CqVacuum *pV, CqStmt *pPart){
   i64 iFirst = claimqColInt(pPart, CQ_COL_VACUUM_PARTITION_first_seq);
   CqStmt s = claimqStmt(p, CQ_SQL_VACUUM_MESSAGES);
   i64 n;
+  assert( pV->nLeft>0 );
   if( iTo<=iFrom ){
     claimqFail(p, CQ_SCHEMA_MISMATCH, "row %lld of claimq_partition has a bad "
                "processed_seq: repair or delete it", iId);
@@ -1043,6 +1073,9 @@ static void cqOutboxVacuumOne(CqOp *p, CqVacuum *pV, CqStmt *pPart){
   }
 }
 
+/*
+** xVacuum: partition after partition, as long as something may be removed.
+*/
 static void cqOutboxVacuum(CqOp *p, CqVacuum *pV){
   CqStmt s = claimqStmt(p, CQ_SQL_VACUUM_PARTITION);
   while( pV->nLeft>0 && claimqStep(p, &s) ) cqOutboxVacuumOne(p, pV, &s);

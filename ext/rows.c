@@ -146,9 +146,8 @@ CQ_PRIV void claimqCellText(CqOp *pOp, CqRows *p, CqCell *pCell, CqText t){
 }
 
 /*
-** Copy a value into a cell, type and bytes as they are; the bytes live as long
-** as the rows.  Nothing happens if op has an error; without memory it gets one,
-** and the cell is NULL.
+** Set a cell to a copy of a value.  If op has an error or gets one here, the
+** cell stays as it is.
 */
 CQ_PRIV void claimqCellValue(
   CqOp *pOp, CqRows *p, CqCell *pCell, sqlite3_value *pVal
@@ -179,8 +178,8 @@ CQ_PRIV void claimqCellColumn(
 }
 
 /*
-** Copy the first n columns of the row that pStmt stands on into a[0..n-1], but
-** not those that nobody will read.  Nothing happens if op has an error.
+** Set the n cells from a on to the first columns of the row that pStmt stands
+** on, but for those that nobody will read.
 */
 CQ_PRIV void claimqCellColumns(
   CqOp *pOp, CqRows *p, CqCell *a, const CqStmt *pStmt, int n
@@ -188,6 +187,7 @@ CQ_PRIV void claimqCellColumns(
   u32 mSkip;
   int i;
   if( pOp->rc ) return;
+  assert( a>=p->aCell && a+n<=&p->aCell[(i64)p->nRow*p->nCol] );
   mSkip = p->mSkip >> (a - p->aCell)%p->nCol;      /* a[] may begin inside */
   for(i=0; i<n; i++, mSkip>>=1){
     if( (mSkip & 1)==0 ) claimqCellColumn(pOp, p, &a[i], pStmt, i);
@@ -222,7 +222,7 @@ CQ_PRIV void claimqCellResult(const CqCell *pCell, sqlite3_context *pCtx){
 }
 
 /*
-** The text of a cell, which lives as long as the rows; z==0 unless it is TEXT.
+** The text of a cell, good as long as the rows; z==0 if it holds none.
 */
 CQ_PRIV CqText claimqCellGetText(const CqCell *pCell){
   CqText t = {0, 0};

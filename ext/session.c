@@ -43,6 +43,8 @@
 /* The columns that are read of a batch. */
 #define CQ_S(NAME) CQ_COL_SESSION_READY_##NAME
 #define CQ_S_NREAD (CQ_S(last_error)+1)
+CQ_CHECK(SessionCols, CQ_S(enqueue_seq)==0 && CQ_S_NCOL==12
+                   && (int)CQ_COL_SESSION_ROWS_fencing_token==(int)CQ_S_FENCE);
 
 /**************************************************************************
 ** A batch as it was read
@@ -136,6 +138,7 @@ static int cqBatchRead(CqOp *p, const CqStmt *pStmt, CqBatch *pB){
     CQ_S(claim_id), CQ_S(attempts), CQ_S(last_error)
   };
   int i;
+  assert( sqlite3_data_count(pStmt->pStmt)>CQ_S_NREAD );
   pB->pStmt = pStmt;
   pB->zBad = 0;
   for(i=0; i<CQ_ARRAYSIZE(aiCol); i++){
@@ -169,7 +172,7 @@ struct CqStreams {
 };
 
 /*
-** List a row for upkeep, which moves so many at most.
+** List a row for upkeep, which moves so many at most.  pIds may be 0.
 */
 static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
   if( pIds && pIds->n<CQ_DUE_MOST ) claimqIdsAdd(p, pIds, iSeq);
@@ -180,6 +183,7 @@ static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
 ** not looked at yet.
 */
 static void cqStreamsReady(CqOp *p, CqStreams *pS, int bRow){
+  assert( !bRow || p->rc==SQLITE_OK );
   pS->bReady = 0;
   while( bRow && claimqColInt(&pS->ready, CQ_S(due))<0 ){
     if( cqBatchRead(p, &pS->ready, &pS->readyBatch) ){
@@ -232,6 +236,10 @@ static void cqStreamsOpen(
   }
 }
 
+/*
+** Give back the statements of the streams, also of those that op had an error
+** for when they were opened.  What was read of their rows is gone.
+*/
 static void cqStreamsClose(CqOp *p, CqStreams *pS){
   claimqStmtDone(p, &pS->ready);
   claimqStmtDone(p, &pS->due);
@@ -243,6 +251,7 @@ static void cqStreamsClose(CqOp *p, CqStreams *pS){
 ** somebody may have put it off while it was claimed.
 */
 static int cqStreamsRow(CqOp *p, CqStreams *pS){
+  assert( pS->bDue );
   if( pS->row.pStmt==0 ) pS->row = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
   claimqStmtReset(&pS->row);
   claimqBindInt(p, &pS->row, CQ_SESSION_READY_seq, pS->dueBatch.iSeq);
@@ -266,6 +275,7 @@ static const CqBatch *cqStreamsHead(CqOp *p, CqStreams *pS){
 ** Step over the head.
 */
 static void cqStreamsNext(CqOp *p, CqStreams *pS, const CqBatch *pHead){
+  assert( pHead==&pS->dueBatch ? pS->bDue : pS->bReady );
   if( pHead==&pS->dueBatch ) cqStreamsDue(p, pS);
   else cqStreamsReady(p, pS, claimqStep(p, &pS->ready));
 }
@@ -294,6 +304,7 @@ struct CqSession {
   CqIds passed, due;              /* For upkeep: see CqStreams */
   CqNames wrong;                  /* For upkeep: see cqKnownWrong() */
 };
+CQ_CHECK(Session, sizeof(CqSession)<=sizeof(CqOwn));
 
 #define CQ_ARG_SESSION { CQ_ARG(TEXT, "session"), .eRole = CQ_ROLE_SCOPE, \
   .mFlag = CQ_A_NULL|CQ_A_NAME, \
@@ -336,7 +347,7 @@ static void cqSessionKeep(
   CqClaim *pC, int iSession, int iBoundary, int iTake, int iSerial
 ){
   CqSession *pOwn = (CqSession*)&pC->own;
-  assert( sizeof(*pOwn)<=sizeof(pC->own) );
+  assert( iSerial<pC->pDef->nArg );
   pOwn->session = pC->aArg[iSession].t;
   pOwn->bAny = pOwn->session.z==0;
   pOwn->eBoundary = (int)pC->aArg[iBoundary].i;
@@ -344,10 +355,12 @@ static void cqSessionKeep(
   pOwn->bSerial = pC->aArg[iSerial].bGiven ? (int)pC->aArg[iSerial].i : -1;
 }
 static void cqSessionArgs(CqOp *p, CqClaim *pC){
+  assert( pC->pDef->aArg==cqSessionArg );
   (void)p;
   cqSessionKeep(pC, CQ_SC_SESSION, CQ_SC_BOUNDARY, CQ_SC_TAKE, CQ_SC_SERIAL);
 }
 static void cqPeekArgs(CqOp *p, CqClaim *pC){
+  assert( pC->pDef->aArg==cqPeekArg );
   (void)p;
   cqSessionKeep(pC, CQ_PC_SESSION, CQ_PC_BOUNDARY, CQ_PC_TAKE, CQ_PC_SERIAL);
 }
@@ -363,12 +376,14 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
   i64 iFence = sqlite3_value_int64(pB->apCol[CQ_S(fencing_token)]);
   CqText previous = claimqTextOrNull(p, pB->apCol[CQ_S(claim_id)]);
   i64 nAttempt = sqlite3_value_int64(pB->apCol[CQ_S(attempts)]);
+  assert( pB->eWhy==CQ_WHY_CLAIMABLE && pOwn->session.z );
   claimqCellColumns(p, pC->pRows, a, pB->pStmt, CQ_S_NCOL);
   if( a && (pC->pRows->mSkip>>CQ_S(session_id) & 1)==0 ){
     claimqCellText(p, pC->pRows, &a[CQ_S(session_id)], pOwn->session);
   }
   claimqIdsAdd(p, &pC->ids, pB->iSeq);
   if( p->rc ) return;
+  assert( pC->ids.n==pC->pRows->nRow );
   if( pC->ids.n==1 ){
     CqCell merge;
     claimqCellValue(p, pC->pRows, &merge, pB->apCol[CQ_S(merge_key)]);
@@ -395,6 +410,7 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
 static void cqSessionBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
   const char *zBad = pB->zBad ? pB->zBad : "session_id";
   if( p->rc ) return;
+  assert( pB->eWhy==CQ_WHY_UNKNOWN || pB->eWhy==CQ_WHY_CLAIMABLE );
   if( ((const CqSession*)&pC->own)->bAny ){
     sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "
                 "and is passed over", pB->iSeq, zBad);
@@ -473,6 +489,7 @@ struct CqBest {
 */
 static int cqKnownFits(const CqClaim *pC, int eState, int bSerial){
   const CqSession *pOwn = (const CqSession*)&pC->own;
+  assert( eState>=0 && eState<CQ_NKNOWN );
   if( eState>=CQ_KNOWN_BUSY && bSerial ) return 0;
   switch( eState & ~CQ_KNOWN_BUSY ){
     case CQ_KNOWN_COMMAND:
@@ -600,6 +617,7 @@ static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
   pOwn->session.z = best.zSession;
   pOwn->session.n = best.nSession;
   pOwn->iKept = best.iKept;
+  assert( p->rc || (best.zSession!=0)==(best.iSeq<CQ_I64_MAX) );
   return p->rc==SQLITE_OK && best.zSession!=0;
 }
 
@@ -615,6 +633,7 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
   CqNames past = {0, 0, 0};
   const CqBatch *pB;
   CqStreams s;
+  assert( pOwn->bAny );
   cqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
                 bWrites ? &pOwn->due : 0);
   while( (pB = cqStreamsHead(p, &s))!=0 ){
@@ -706,6 +725,7 @@ static void cqSessionPlace(CqOp *p, int eStmt, const CqIds *pIds){
   CqStmt s = claimqStmt(p, eStmt);
   i64 iFirst = pIds->a[0], iLast = pIds->a[0];
   int i;
+  assert( pIds->n>0 && pIds->n<=CQ_DUE_MOST );
   for(i=1; i<pIds->n; i++){
     if( pIds->a[i]<iFirst ) iFirst = pIds->a[i];
     if( pIds->a[i]>iLast ) iLast = pIds->a[i];
@@ -750,6 +770,7 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
                     : (n>1 ? CQ_SQL_SESSION_STAMP : CQ_SQL_SESSION_STAMP_ONE);
   CqStmt s = claimqStmt(p, eStmt);
   assert( n>0 && n==pC->pRows->nRow );
+  assert( pC->lease.iHead==pC->ids.a[0] && pC->lease.bCells );
   claimqLeaseBind(p, &s, &pC->lease);
   if( eStmt==CQ_SQL_SESSION_MOVE ){
     claimqBindIds(p, &s, CQ_SESSION_STAMP_ids, &pC->ids);
@@ -764,7 +785,7 @@ static void cqSessionStamp(CqOp *p, CqClaim *pC){
 }
 
 /*
-** xDone: free what the claim has collected.
+** xDone: free what the claim has listed and chosen.
 */
 static void cqSessionDone(CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
@@ -931,6 +952,7 @@ struct CqSessionVerb {
   i64 iLast, iDue;                /* last key, the other place than -1 */
   CqRows batch;                   /* Their batch ids, if these were given */
 };
+CQ_CHECK(SessionVerb, sizeof(CqSessionVerb)<=sizeof(CqOwn));
 
 static int cqSessionIdsGiven(const CqVerb *pV){
   return pV->aOpt && pV->aOpt[CQ_SV_BATCH_IDS].bGiven;
@@ -952,6 +974,7 @@ static void cqSessionKeepId(
 ){
   CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
   CqCell *pCell = claimqRowsAdd(p, &pOwn->batch);
+  assert( pOwn->batch.nCol==1 && cqSessionIdsGiven(pV) );
   if( pCell ) claimqCellColumn(p, &pOwn->batch, pCell, pStmt, iCol);
 }
 
@@ -966,6 +989,7 @@ static void cqSessionCount(CqOp *p, CqVerb *pV){
   claimqBindText(p, &s, CQ_SESSION_MEMBERS_session, pOwn->session);
   claimqBindInt(p, &s, CQ_SESSION_MEMBERS_due, pOwn->iDue);
   claimqBindInt(p, &s, CQ_SESSION_MEMBERS_last, pOwn->iLast);
+  assert( pV->hold.nSize>1 && pOwn->session.z==pOwn->zSession );
   pV->hold.nRow = pV->hold.nToken = 0;
   while( claimqStep(p, &s) ){
     pV->hold.nRow++;
@@ -989,7 +1013,7 @@ static void cqSessionMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
   int bLook = pV->eVerb==CQ_RELEASE || pV->eVerb==CQ_REVOKE
            || pV->eVerb==CQ_GUARD || cqSessionIdsGiven(pV)
            || pHold->nToken==0;
-  assert( sizeof(*pOwn)<=sizeof(pV->own) );
+  assert( pHold->bHead && pHold->nRow<=1 && pOwn->zSession==0 );
   if( pHold->nRow==0 ) return;
   claimqRowsInit(&pOwn->batch, 1);
   if( pHold->nSize<=1 ){
@@ -1007,7 +1031,8 @@ static void cqSessionMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
 }
 
 /*
-** Option batch_ids of complete: exactly the claim's batches.
+** Option batch_ids of complete: exactly the claim's batches, or bad_argument is
+** raised.
 */
 static void cqSessionCheckIds(CqOp *p, const CqVerb *pV){
   const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
@@ -1055,6 +1080,7 @@ static void cqSessionSlot(CqOp *p, const CqVerb *pV, const CqStmt *pHead){
 ** twice.  A claim of several is settled by cqSessionSettle().
 */
 static void cqSessionDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  assert( p->rc || (pV->hold.bHead && pV->hold.nToken>0) );
   if( pV->eVerb==CQ_GUARD ) return;
   if( pV->eVerb==CQ_RENEW ) cqSessionSlot(p, pV, pHead);
   if( cqSessionIdsGiven(pV) ) cqSessionCheckIds(p, pV);
@@ -1082,7 +1108,7 @@ static i64 cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt, i64 iDue){
 }
 
 /*
-** All rows of the claim must have been found.
+** All rows of the claim must have been found, or claim_lost is raised.
 */
 static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n){
   CqText none = {0, 0};
@@ -1116,6 +1142,9 @@ static void cqSessionSettle(CqOp *p, CqVerb *pV){
   cqSessionAll(p, pV, n);
 }
 
+/*
+** xVerbDone: free the session's name and the batch ids.
+*/
 static void cqSessionVerbDone(CqVerb *pV){
   CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
   claimqRowsClear(&pOwn->batch);

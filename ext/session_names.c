@@ -52,6 +52,9 @@ CQ_PRIV void claimqNamesAdd(CqOp *p, CqNames *pN, CqText t){
   if( pSlot->z ) pN->n++;
 }
 
+/*
+** Free the names and make the set empty.
+*/
 CQ_PRIV void claimqNamesClear(CqNames *pN){
   int i;
   for(i=0; i<pN->nSlot; i++) sqlite3_free((char*)pN->a[i].z);

@@ -18,6 +18,7 @@ struct CqEnqueue {
   i64 iNow, iAvailable;
   char zId[CQ_BATCH_ID_SZ];       /* The batch id; empty: not made yet */
 };
+CQ_CHECK(Enqueue, sizeof(CqEnqueue)<=sizeof(CqOwn));
 
 /*
 ** The batch id of the batch with key iSeq.  Making it here, and not by
@@ -67,7 +68,6 @@ static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
 CQ_PRIV void claimqEnqueueCheck(CqOp *p, CqPut *pPut){
   CqEnqueue *pE = (CqEnqueue*)&pPut->own;
   CqText merge = pPut->aOpt[CQ_E_MERGE].t;
-  assert( sizeof(*pE)<=sizeof(pPut->own) );
   if( !claimqMergeKeyOk(merge) ){
     claimqFail(p, CQ_BAD_ARGUMENT, "merge_key must be 'never', "
         "'payload_default' or 'group:LABEL', got TEXT '%.*s'",
@@ -164,12 +164,12 @@ static void cqCancelLoad(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Take the batch out, unless a live claim has got it meanwhile: then the task
-** begins again.
+** Take the batch out, if it is still as it was.
 */
 static void cqCancelApply(CqOp *p, CqTask *pTask){
   CqSessionCancel *pC = (CqSessionCancel*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_CANCEL);
+  assert( pTask->eNeed==CQ_NEED_ONE && pC->batchId.z );
   claimqBindInt(p, &s, CQ_SESSION_CANCEL_seq, pC->iSeq);
   claimqBindText(p, &s, CQ_SESSION_CANCEL_batch_id, pC->batchId);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));

@@ -323,7 +323,7 @@ CQ_PRIV void claimqBindText(CqOp *p, CqStmt *pS, int i, CqText t){
 }
 
 /*
-** Bind a value of the caller's, NULL if pVal is 0.
+** The value must stay until the statement is given back; 0 is NULL.
 */
 CQ_PRIV void claimqBindValue(
   CqOp *p, CqStmt *pS, int i, sqlite3_value *pVal
@@ -490,7 +490,7 @@ static int cqCacheConnect(
 }
 
 /*
-** xDisconnect: the owner goes, and with it all statements of the cache.
+** xDisconnect: the connection is about to be closed, or its schema forgotten.
 */
 static int cqCacheDisconnect(sqlite3_vtab *pVtab){
   CqCacheVtab *p = (CqCacheVtab*)pVtab;

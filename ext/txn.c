@@ -96,7 +96,7 @@ static void cqTxnUndo(CqOp *p, const CqTask *pTask, int bWhole){
 }
 
 /*
-** Have statements prepared anew?  SQLite marks all of a connection as expired
+** Must statements be prepared anew?  SQLite marks all of a connection as expired
 ** at once (an index was made, an authorizer set, ...), and prepares each again
 ** when it is next run: so one that does nothing speaks for all of them.
 */
@@ -284,6 +284,7 @@ struct CqAlone {
 static void cqAloneFunc(CqOp *p, CqCall *pCall){
   CqAlone *pA = (CqAlone*)sqlite3_value_pointer(pCall->apVal[0], CQ_ALONE_TYPE);
   if( pA==0 || pA->bDone ) return;
+  assert( pA->p->pConn==p->pConn && pA->pTask->bAlone );
   pA->bDone = 1;
   cqTxnWrite(pA->p, pA->pTask);
   p->rc = pA->p->rc;
@@ -295,7 +296,7 @@ static const CqArgDef cqAloneArg[] = {
 };
 
 /*
-** The definition of claimq_alone().
+** The function of this file, for func.c.
 */
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
@@ -318,6 +319,7 @@ static void cqTxnAlone(CqOp *p, CqTask *pTask, int bWhole){
   CqAlone alone;
   CqOp op;
   CqStmt s;
+  assert( p->rc==SQLITE_OK && cqTxnNeed(pTask)!=CQ_NEED_MANY );
   pTask->bAlone = 1;
   if( bWhole || cqTxnNeed(pTask)<CQ_NEED_UNDO ){
     cqTxnWrite(p, pTask);
@@ -395,6 +397,7 @@ static void cqTxnInside(CqOp *p, CqTask *pTask){
 ** refused there if it has anything to do.)
 */
 static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
+  assert( sqlite3_get_autocommit(p->db) && !p->bOwnTxn );
   if( cqTxnOpen(p, pTask) ){
     p->bOwnTxn = 1;
     if( bLock ) cqTxnLock(p, pTask);

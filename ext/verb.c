@@ -60,8 +60,8 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
 };
 
 /*
-** The options of verbs in every discipline (i==-1), or of discipline i alone;
-** their number is *pnOpt.  0 past the last discipline.
+** For claimq_help: the options of the verbs, -1 those of all disciplines, i
+** those of the i-th alone.  0 past the last.
 */
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
   static const CqArgDef none[1];
@@ -232,6 +232,7 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
     claimqStmtDone(p, &head);
     return 0;
   }
+  assert( pV->eVerb==CQ_REVOKE );
   sqlite3_free(pV->zRevoked);
   pV->zRevoked = claimqMalloc(p, (i64)id.n+token.n+1);
   if( pV->zRevoked ){
@@ -312,7 +313,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
     pV->pD->xSettle(p, pV);
     return;
   }
-  assert( pV->eStmt>=0 );
+  assert( pV->eStmt>=0 && pV->hold.bHead && pV->eVerb!=CQ_GUARD );
   s = claimqStmt(p, pV->eStmt);
   claimqVerbBind(p, pV, &s);
   if( pV->pD->xBind ) pV->pD->xBind(p, pV, &s);
@@ -478,7 +479,7 @@ CQ_PRIV int claimqIsVerb(const CqFuncDef *pDef){
     .aArg = ARGS, .nArg = N, .xFunc = cqVerbFunc, .iData = VERB }
 
 /*
-** The definitions of the verbs, of claimq_revoke() and claimq_cancel().
+** The functions of this file, for func.c.
 */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef revokeArg[] = {

@@ -285,7 +285,8 @@ proc calls_many {n} {
   return "WITH c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<$n)"
 }
 
-# What is seldom met by chance, as a list of calls.
+# What is seldom met by chance, as a list of calls.  Each makes one change: in
+# which order a statement makes several is up to SQLite.
 proc calls_wave {} {
   return [calls_wave_[calls_one {expired expired expired limited waiting
     scheduled}]]
@@ -349,12 +350,11 @@ proc calls_wave_limited {} {
       lappend plan {*}[lrepeat 2 "SELECT * FROM claimq_lane('l3', 'w1', 250,\
         [calls_one {1 3 10}]) WHERE now_ms=$now"] \
         "SELECT claimq_complete(claim_id, lease_token, 'now_ms', $now)
-           FROM claimq_job WHERE lane_id='l3' AND state='active'
-           ORDER BY job_id LIMIT 1" \
-        "WITH t AS MATERIALIZED (SELECT job_id FROM claimq_job
-             WHERE lane_id='l3' AND state='ready' ORDER BY job_id DESC LIMIT 2)
-           SELECT claimq_change(job_id, 'group_key', 'g[calls_random 4]',
-             'now_ms', $now) FROM t ORDER BY job_id"
+           FROM claimq_job WHERE job_id=(SELECT min(job_id) FROM claimq_job
+             WHERE lane_id='l3' AND state='active')" \
+        "SELECT claimq_change(max(job_id), 'group_key', 'g[calls_random 4]',
+           'now_ms', $now) FROM claimq_job
+           WHERE lane_id='l3' AND state='ready'"
     }
   }
   lappend plan "SELECT claimq_limit('l3', 'max_active', NULL, 'rate', NULL,
@@ -363,18 +363,19 @@ proc calls_wave_limited {} {
   return $plan
 }
 
-# Jobs that wait for each other, a tree of three levels; some end well, some
-# are cancelled or rejected, with all that wait for them.
+# Jobs that wait for the last one to four before them; some end well, some are
+# cancelled or rejected, with all that wait for them.
 proc calls_wave_waiting {} {
   set now [incr ::CALLS(now)]
   set plan [list "INSERT INTO claimq_job(lane_id, payload, created_at_ms,
     flow_id, priority) [calls_many 4] SELECT 'l4', i, $now, 'f3', i%2 FROM c"]
-  foreach level {1 2} {
-    lappend plan "WITH t AS MATERIALIZED (SELECT job_id FROM claimq_job
-        WHERE lane_id='l4' ORDER BY job_id DESC LIMIT [expr {3*$level}])
-      SELECT claimq_submit('l4', job_id, 'after', json_array(job_id, job_id-1),
-        'on_failure', iif(job_id%3, 'cancel', 'run'), 'flow_id', 'f3',
-        'now_ms', $now) FROM t ORDER BY job_id"
+  foreach {after fails} {
+    2 cancel 3 run 1 cancel 2 run 4 cancel 1 run 2 cancel
+  } {
+    lappend plan "SELECT claimq_submit('l4', 'x', 'after',
+      json_group_array(job_id), 'on_failure', '$fails', 'flow_id', 'f3',
+      'now_ms', $now) FROM (SELECT job_id FROM claimq_job
+        WHERE lane_id='l4' ORDER BY job_id DESC LIMIT $after)"
   }
   foreach {verb more} {complete {} reject {, 'bad'} retry {, 'again'}
       complete {, 'result', x'00'} renew {, 500} complete {}} {
@@ -382,8 +383,8 @@ proc calls_wave_waiting {} {
     lappend plan "SELECT * FROM claimq_lane('l4', 'w1', 200) WHERE now_ms=$now"
     incr now 5
     lappend plan "SELECT claimq_${verb}(claim_id, lease_token$more, 'now_ms',
-      $now) FROM claimq_job WHERE lane_id='l4' AND state='active'
-      ORDER BY job_id LIMIT 1"
+      $now) FROM claimq_job WHERE job_id=(SELECT min(job_id) FROM claimq_job
+        WHERE lane_id='l4' AND state='active')"
   }
   lappend plan "SELECT claimq_cancel(min(job_id), 'force', 1, 'now_ms', $now)
     FROM claimq_job WHERE lane_id='l4' AND terminal_at_ms IS NULL"

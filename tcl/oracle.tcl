@@ -229,6 +229,7 @@ proc oracle_sql_call {op arglist} {
         $d[oracle_options $e]$at)"
     }
     unschedule {set call "claimq_unschedule($a$at)"}
+    restored {set call "claimq_restored('now_ms', $a)"}
     requeue {
       if {$b ne "NULL"} {set at ", 'claim_id', '$b', 'lease_token', '$c'$at"}
       set call "claimq_requeue($a$at)"
@@ -738,17 +739,20 @@ proc oracle_make_verb {} {
   return [list verb [list $verb $claim $token $arg $opts $::O(now)]]
 }
 
-# A few numbers near the cursor of the partition that the claim has.
+# A few numbers after the cursor of the partition that the claim has; of
+# messages, or of none yet.
 proc oracle_some_seqs {claim} {
-  set seq 0
+  set seqs {1 2 3}
   dict for {key row} $::model::part {
     if {[dict get $row claim_id] eq $claim} {
-      set seq [dict get $row processed_seq]
+      set seqs [model::to_do $key]
+      set next [dict get $row last_seq]
+      while {[llength $seqs] < 3} {lappend seqs [incr next]}
     }
   }
   set out {}
-  foreach d {3 1 2} {
-    if {[oracle_chance 50]} {lappend out [expr {$seq+$d}] "bad $d"}
+  foreach d {2 0 1} {
+    if {[oracle_chance 50]} {lappend out [lindex $seqs $d] "bad $d"}
   }
   return $out
 }
@@ -781,6 +785,7 @@ proc oracle_make_admin {} {
     grant grant reclaim reclaim reclaim requeue requeue requeue vacuum queue raw
     raw limit limit limit schedule schedule unschedule next_at next_at
     next_at}]
+  if {[oracle_chance 2]} {set op restored}
   if {$op eq "reclaim" && $::model::grant eq "" && [oracle_chance 80]} {
     set op grant
   }
@@ -866,6 +871,7 @@ proc oracle_make_admin {} {
         [oracle_one {700 700 3000}] [oracle_one {l1 l2}] [oracle_payload] \
         $opts $now]]
     }
+    restored {return [list restored [list $now]]}
     unschedule {
       return [list unschedule [list [oracle_one {n1 n2 n3}] $now]]
     }

@@ -1282,10 +1282,21 @@ namespace eval model {
     created_at_ms}
 }
 
+# The numbers of the messages after the cursor.  They have gaps where
+# claimq_restored() was called.
+proc model::to_do {key} {
+  set seqs {}
+  foreach k [dict keys $::model::message "$key *"] {
+    if {[lindex $k 2] > [dict get [row part $key] processed_seq]} {
+      lappend seqs [lindex $k 2]
+    }
+  }
+  return [lsort -integer $seqs]
+}
+
 proc model::waiting {key} {
-  set row [row part $key]
-  set first [expr {[dict get $row processed_seq]+1}]
-  if {$first > [dict get $row last_seq]} {return ""}
+  set first [lindex [to_do $key] 0]
+  if {$first eq ""} {return ""}
   return [dict get [row message [list {*}$key $first]] created_at_ms]
 }
 
@@ -1319,11 +1330,12 @@ proc model::deliver {key owner ttl max limit inc now} {
     for {set i 0} {$degrade && $i < $attempts && $max > 1} {incr i} {
       set max [expr {$max/2}]
     }
-    set n [expr {min($max, $limit, $last_seq-$processed_seq)}]
+    set seqs [to_do $key]
+    set n [expr {min($max, $limit, [llength $seqs])}]
     set_row part $key {*}$lease claim_size $n \
       fencing_token [add $fencing_token 1] attempts [expr {$attempts+1}]
-    for {set i 1} {$i <= $n} {incr i} {
-      set m [row message [list $queue $part [expr {$processed_seq+$i}]]]
+    for {set i 0} {$i < $n} {incr i} {
+      set m [row message [list $queue $part [lindex $seqs $i]]]
       lappend out [show [dict merge $m $lease [list attempts $attempts \
         fencing_token [add $fencing_token 1] previous_claim_id $claim_id]] \
         [concat $::model::messagecols $::model::claimcols]]
@@ -1362,17 +1374,17 @@ proc model::outbox_verb {verb claim token arg opts now} {
   set attempts [dict get $row attempts]
   set n [opt $opts processed [expr {$verb eq "complete" ? $size : 0}]]
   if {$n < 0 || $n > $size} {fail bad_argument}
+  set seqs [lrange [to_do $key] 0 [expr {$size-1}]]
   set rejected [opt $opts rejected {}]
   foreach {seq reason} $rejected {
-    if {$seq <= $cursor || $seq > $cursor+$n} {fail bad_argument}
+    if {$seq ni [lrange $seqs 0 [expr {$n-1}]]} {fail bad_argument}
   }
   foreach {seq reason} [lsort -integer -stride 2 $rejected] {
     letter_of [list {*}$key $seq] [expr {$attempts-1}] $now $reason
   }
   set end [expr {$verb eq "reject" ? $size : $n}]
   for {set i $n} {$verb eq "reject" && $i < $size} {incr i} {
-    letter_of [list {*}$key [expr {$cursor+$i+1}]] [expr {$attempts-1}] \
-      $now $arg
+    letter_of [list {*}$key [lindex $seqs $i]] [expr {$attempts-1}] $now $arg
   }
   set error NULL
   if {$end > 0} {set attempts 0}
@@ -1383,8 +1395,13 @@ proc model::outbox_verb {verb claim token arg opts now} {
     if {$verb ne "reject"} {incr attempts -1}
   }
   set delay [opt $opts delay_ms 0]
+  # Open: in a gap the cursor stands just before the next message of the claim.
+  if {$end > 0} {
+    set next [lindex $seqs $end]
+    set cursor [expr {$next eq "" ? [lindex $seqs $end-1] : $next-1}]
+  }
   set_row part $key {*}[nobody] claim_size NULL attempts $attempts \
-    last_error $error processed_seq [expr {$cursor+$end}] \
+    last_error $error processed_seq $cursor \
     available_at_ms [expr {$delay > 0 ? [add $now $delay] : 0}]
   switch $verb {
     retry {return retry}
@@ -1571,6 +1588,44 @@ proc model::requeue {id claim token now} {
       }
     }
   }
+}
+
+#--------------------------------------------------------------------------
+# claimq_restored(): all counters jump.  Open: by how much.  The attempt that a
+# job tells of has the job's token.
+
+proc model::restored {now} {
+  set jump 4294967296
+  foreach name {batch job event grant part letter contest} {
+    dict incr ::model::last $name $jump
+  }
+  dict for {key row} $::model::part {
+    set_row part $key last_seq [add [dict get $row last_seq] $jump] \
+      fencing_token [add [dict get $row fencing_token] $jump]
+  }
+  dict for {id row} $::model::job {
+    if {[ended $id]} continue
+    set fence [add [dict get $row fencing_token] $jump]
+    set_row job $id fencing_token $fence
+    set key [list $id [dict get $row attempt_index]]
+    if {[dict exists $::model::attempt $key]
+        && [dict get [row attempt $key] outcome] in {NULL released}} {
+      set_row attempt $key fencing_token $fence
+    }
+  }
+  dict for {id row} $::model::letter {
+    if {[dict get $row status] in {pending reprocessing}} {
+      set_row letter $id fencing_token [add [dict get $row fencing_token] $jump]
+    }
+  }
+  dict for {seq row} $::model::batch {
+    dict with row {
+      if {$fencing_token > 0 || $available_at_ms <= $now} {
+        set_row batch $seq fencing_token [add $fencing_token $jump]
+      }
+    }
+  }
+  return 1
 }
 
 #--------------------------------------------------------------------------

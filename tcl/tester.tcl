@@ -30,9 +30,11 @@
 # The verbs are those of SQLite's own tester.tcl wherever it has one.
 #
 # DATABASES
-#   open_db ?FILE? ?HANDLE?   open FILE (test.db) as HANDLE (db) and load the
-#                             extension; $env(CLAIMQ_SO) says which .so
-#   open_plain ?FILE? ?HANDLE?   the same without the extension
+#   open_db ?FILE? ?HANDLE? ?OPTION ...?
+#                             open FILE (test.db) as HANDLE (db) and load the
+#                             extension; $env(CLAIMQ_SO) says which .so; OPTIONs
+#                             are those of sqlite3, such as -readonly 1
+#   open_plain ?FILE? ?HANDLE? ?OPTION ...?   the same without the extension
 #   close_db ?HANDLE?         close it; an answer other than SQLITE_OK fails
 #   reset_db                  close everything, delete test.db, open_db
 #   init_db                   reset_db, then SELECT claimq_init()
@@ -263,15 +265,15 @@ proc normal_list {expected} {
 #--------------------------------------------------------------------------
 # Databases
 
-proc open_plain {{file test.db} {handle db}} {
+proc open_plain {{file test.db} {handle db} args} {
   if {$handle in $::T(opened)} {close_db $handle}
-  sqlite3 ::$handle $file
+  sqlite3 ::$handle $file {*}$args
   lappend ::T(opened) $handle
   return $handle
 }
 
-proc open_db {{file test.db} {handle db}} {
-  open_plain $file $handle
+proc open_db {{file test.db} {handle db} args} {
+  open_plain $file $handle {*}$args
   if {[catch {cq_load $handle $::claimq_so} msg]} {
     close_db $handle
     error $msg

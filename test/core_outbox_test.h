@@ -248,6 +248,18 @@ static int cqBits(int m){
   return n;
 }
 
+/* What the n offered capabilities lack of need is the set m. */
+static void cqCapsMissing(CqText need, const CqText *aItem, int n, int m){
+  CqText aLack[24];
+  char zLack[202], zText[200], zPlain[200], zOut[600];
+  CqText plain = cqCapsPlain(m, zPlain);
+  int nLack = claimqCapsMissing(need, aItem, n, zLack);
+  int nOut = claimqCapsJoin(aLack,
+      claimqCapsSplit(cqSlice(zLack, nLack), aLack, zText), zOut);
+  cqCheck(nOut==plain.n && !memcmp(zOut, plain.z, (size_t)nOut),
+          "%.*s lacks %.*s", need.n, need.z, nLack, zLack);
+}
+
 /* Every pair of sets, in every spelling: taken apart, joined, compared. */
 static void cqTestCapsSets(void){
   CqText aItem[12];
@@ -265,6 +277,7 @@ static void cqTestCapsSets(void){
       CqText need = cqCapsList(j>>1, j&1, z2);
       cqCheck(claimqCapsMeet(need, aItem, n)==((j>>1 & ~i)==0),
               "%.*s meets %.*s", have.n, have.z, need.n, need.z);
+      cqCapsMissing(need, aItem, n, j>>1 & ~i);
     }
   }
 }
@@ -302,13 +315,15 @@ static void cqTestCapsBad(void){
     "[\"\\u0063\"]", "{\"a\":\"b\"}", "[\"\\ud800\"]"
   };
   CqText a[2];
-  char z[8];
+  char z[8], zLack[40];
   int i;
   a[0] = cqStr("a");
   a[1] = cqStr("b");
   for(i=0; i<CQ_COUNT(az); i++){
     CqText x = cqTight(az[i], (int)strlen(az[i]));
     cqCheck(claimqCapsMeet(x, a, 2)==0, "capabilities %s are met", az[i]);
+    cqCheck(claimqCapsMissing(x, a, 2, zLack)==0 || az[i][0]=='[',
+            "what %s lacks", az[i]);
     cqTightFree(x);
   }
   cqCheck(claimqCapsMeet(cqSlice(0, 0), a, 2)==0, "no list is met");

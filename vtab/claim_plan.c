@@ -40,6 +40,9 @@ static int cqPlanArg(const CqShape *pShape, int iCol){
   return -1;
 }
 
+/*
+** Term iTerm becomes the next value of xFilter; c says what it is.
+*/
 static void cqPlanUse(CqPlan *pPlan, int iTerm, char c){
   assert( pPlan->nTerm<CQ_PLAN_MAX );
   pPlan->aiTerm[pPlan->nTerm] = iTerm;
@@ -69,6 +72,7 @@ static int cqPlanArgument(
   const CqTerm *pTerm, int iTerm, int iArg, u32 *pmSeen, u32 *pmUsed,
   CqPlan *pPlan
 ){
+  assert( iArg>=0 && iArg<=CQ_PLAN_MAX );
   pPlan->iBad = iArg;
   if( pTerm->eOp!=CQ_OP_EQ ) return CQ_PLAN_ARG_OP;
   *pmSeen |= (u32)1<<iArg;
@@ -109,6 +113,7 @@ static int cqPlanMissing(
 ){
   u32 mNowhere = mMissing & ~pShape->mRead;
   int i;
+  assert( mMissing!=0 );
   if( mNowhere==0 && bResult ) return CQ_PLAN_RETRY;
   if( mNowhere ) mMissing = mNowhere;
   for(i=0; (mMissing & ((u32)1<<i))==0; i++){}
@@ -117,9 +122,9 @@ static int cqPlanMissing(
 }
 
 /*
-** Find out which terms are the arguments of the claim table.  Returns
-** CQ_PLAN_OK or CQ_PLAN_AVOID and fills *pPlan, or another CQ_PLAN_* that says
-** why there is no plan; pPlan->iBad is then the argument or term at fault.
+** Plan a call by the terms that SQLite offers.  Returns a CQ_PLAN_*; *pPlan is
+** the plan if that is OK or AVOID, and else says in iBad which argument or term
+** is at fault.
 */
 CQ_PRIV int claimqPlan(
   const CqShape *pShape, const CqTerm *aTerm, int nTerm, int bOrder,
@@ -144,16 +149,24 @@ CQ_PRIV int claimqPlan(
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);
 }
 
+/*
+** Which argument value i of xFilter is, by the plan, or a CQ_PLAN_ARGV_*.
+*/
 CQ_PRIV int claimqPlanArgv(const char *zPlan, int i){
+  assert( i>=0 && i<CQ_PLAN_MAX );
   if( zPlan[i]=='L' ) return CQ_PLAN_ARGV_LIMIT;
   if( zPlan[i]=='O' ) return CQ_PLAN_ARGV_OFFSET;
   if( zPlan[i]=='!' ) return CQ_PLAN_ARGV_AVOID;
   return zPlan[i]-'a';
 }
 
+/*
+** The number of the prepare, which stands behind a plan of nVal values.
+*/
 CQ_PRIV i64 claimqPlanPrep(const char *zPlan, int nVal){
   const char *z = &zPlan[nVal];
   i64 n = 0;
+  assert( z[0] && strspn(z, "0123456789")==strlen(z) );
   while( *z ) n = n*10 + (*z++ - '0');
   return n;
 }

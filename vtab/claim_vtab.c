@@ -75,6 +75,9 @@ static int cqColumnFind(const char *zCols, const char *zName, int nName){
   return -1;
 }
 
+/*
+** How many columns there are in a list as CqTableDef has it.
+*/
 static int cqColumnCount(const char *zCols){
   int n = 0;
   const char *z;
@@ -122,6 +125,9 @@ static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
   return rc;
 }
 
+/*
+** xDisconnect and xDestroy.  The table has given away no statement.
+*/
 static int cqVtabDisconnect(sqlite3_vtab *pVtab){
   CqVtab *p = (CqVtab*)pVtab;
   claimqConnUnref(p->pConn);
@@ -153,7 +159,9 @@ static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
 }
 
 /*
-** xCreate and xConnect.
+** xCreate and xConnect.  Returns an SQLite code; the message in *pzErr is
+** SQLite's to free.  Raises bad_argument for CREATE VIRTUAL TABLE in a database
+** that lasts.
 */
 static int cqVtabConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
@@ -215,6 +223,7 @@ static int cqVtabConnect(
 static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
   const char *z = p->pDef->zOrder;
   int j, n, bDesc;
+  assert( i>=0 && i<pInfo->nOrderBy );
   for(j=0; j<i; j++) z = cqColumnNext(z);
   bDesc = *z=='-';
   z += bDesc;
@@ -225,7 +234,7 @@ static int cqOrderTerm(const CqVtab *p, sqlite3_index_info *pInfo, int i){
 }
 
 /*
-** 1 if the table delivers its rows in the order that is asked for.
+** 1 if the rows come in the order that ORDER BY asks for, or it asks for none.
 */
 static int cqOrderDelivered(const CqVtab *p, sqlite3_index_info *pInfo){
   int i;
@@ -328,6 +337,7 @@ static void cqFailOffset(CqOp *pOp, const CqTableDef *pDef){
 */
 static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
   const CqTableDef *pDef = p->pDef;
+  assert( ePlan!=CQ_PLAN_OK && ePlan!=CQ_PLAN_AVOID && ePlan!=CQ_PLAN_RETRY );
   switch( ePlan ){
     case CQ_PLAN_MISSING:
       claimqFail(pOp, CQ_BAD_ARGUMENT, "%s is required: FROM %s(%s, ...)",
@@ -362,13 +372,16 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 
 /*
 ** Write the plan where SQLite wants it, to be avoided if there is another.  The
-** number of the prepare goes with it.
+** number of the prepare goes with it.  Returns SQLITE_OK or SQLITE_NOMEM; SQLite
+** frees idxStr.
 */
 static int cqVtabAccept(
   const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan,
   CqPrep *pPrep, int bAvoid
 ){
   int i;
+  assert( (int)strlen(pPlan->zPlan)==pPlan->nTerm );
+  assert( pPlan->nTerm<=pInfo->nConstraint );
   pInfo->idxStr = sqlite3_mprintf("%s%lld", pPlan->zPlan, pPrep->iPrep);
   if( pInfo->idxStr==0 ) return SQLITE_NOMEM;
   pInfo->needToFreeIdxStr = 1;
@@ -497,6 +510,9 @@ static int cqVtabOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   return SQLITE_OK;
 }
 
+/*
+** xClose.  What the cursor stood on is freed with its execution: see replay.c.
+*/
 static int cqVtabClose(sqlite3_vtab_cursor *pCsr){
   CqCursor *p = (CqCursor*)pCsr;
   claimqUserClose(((CqVtab*)pCsr->pVtab)->pConn, &p->user);
@@ -518,6 +534,7 @@ static i64 cqCursorArgs(
   for(i=0; i<nVal; i++){
     int iArg = claimqPlanArgv(zPlan, i);
     if( iArg>=0 ){
+      assert( iArg<pDef->nArg && apArg[iArg]==0 );
       apArg[iArg] = apVal[i];
     }else if( iArg==CQ_PLAN_ARGV_LIMIT ){
       i64 n = sqlite3_value_int64(apVal[i]);
@@ -641,6 +658,7 @@ static int cqVtabColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
   CqAnswer *p = ((CqCursor*)pCsr)->pNow;
+  assert( p!=0 && iCol>=0 && iCol<p->rows.nCol+p->pDef->nArg );
   if( iCol<p->rows.nCol ){
     CqCell *a = claimqRow(&p->rows, ((CqCursor*)pCsr)->iRow);
     claimqCellResult(&a[iCol], pCtx);
@@ -652,6 +670,7 @@ static int cqVtabColumn(
 
 static int cqVtabRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
   CqCursor *p = (CqCursor*)pCsr;
+  assert( p->pNow && p->iRow<p->pNow->rows.nRow );
   *piRowid = p->pNow->rows.iRowid + p->iRow;
   return SQLITE_OK;
 }
@@ -667,7 +686,8 @@ static void cqModuleFree(void *pArg){
 }
 
 /*
-** xCreate==xConnect: eponymous, and good for CREATE VIRTUAL TABLE as well.
+** Register the module of a table.  Returns an SQLite code.  xCreate==xConnect:
+** eponymous, and good for CREATE VIRTUAL TABLE as well.
 */
 static int cqModuleAdd(CqConn *pConn, const CqTableDef *pDef){
   static const sqlite3_module module = {
@@ -711,7 +731,7 @@ CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable){
 }
 
 /*
-** Register the modules of all claim tables.  Returns an SQLite code.
+** Register the modules of all tables.  Returns an SQLite code.
 */
 CQ_PRIV int claimqVtabRegister(CqConn *pConn){
   const CqTableDef *aTable;
@@ -740,8 +760,9 @@ static int cqVtabAttachOne(CqConn *pConn, const char *zName){
 }
 
 /*
-** Create the claim tables that write in the temp schema.  1 if all are there
-** afterwards, else 0: then a later call tries again.
+** Have the claim tables in the temp schema.  1 if they are all there now, 0 if
+** one could not be created: op's own error is not told, because the eponymous
+** tables serve as well.
 */
 CQ_PRIV int claimqVtabAttach(CqConn *pConn){
   const CqTableDef *aTable;

@@ -69,7 +69,8 @@ def run(lane, nodes, ending):
             settle = [[RETRY, *claim, repr(failed), NOW, uid] if failed else
                       [COMPLETE, *claim, NOW, uid]]
             request = uuid.uuid4().hex
-        if not jobs and not ending.wait(0.05):
+        if not jobs and not ending.is_set():
+            time.sleep(0.05)    # ending.wait() and set() by a signal may hang
             call(nodes, ["SELECT claimq_wait(2000, 'lane', ?)", lane],
                  path="/db/query?level=none")    # by this node alone
     if settle:
@@ -79,5 +80,6 @@ def run(lane, nodes, ending):
 if __name__ == "__main__":
     ending = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
-    run(sys.argv[1], [http.client.HTTPConnection(n.split("://")[-1], timeout=10)
-                      for n in sys.argv[2:]], ending)
+    addresses = [url.split("://")[-1].rstrip("/") for url in sys.argv[2:]]
+    run(sys.argv[1], [http.client.HTTPConnection(address, timeout=10)
+                      for address in addresses], ending)

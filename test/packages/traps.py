@@ -182,12 +182,28 @@ def sqlalchemy(path):
 def django(path):
     from django.conf import settings
     fresh(path)
-    settings.configure(**{name: value for name, value
-                          in recipe("Django", path).items() if name.isupper()})
+    databases = recipe("Django", path)["DATABASES"]
+    databases["plain"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
+    settings.configure(DATABASES=databases)
     import django as module
-    from django.db import connection, models, transaction
+    from django.db import connection, connections, models, transaction
     recipe("Django", path, 1)
     module.setup()
+
+    # A transaction that reads first, and then submits.
+    writer = claimq.connect(path, timeout=0)
+    for name in "plain", "default":
+        try:
+            with transaction.atomic(name), connections[name].cursor() as cursor:
+                cursor.execute("SELECT count(*) FROM orders").fetchall()
+                try:
+                    writer.execute("DELETE FROM orders")
+                except sqlite3.OperationalError:
+                    print(name, "keeps others from writing")
+                cursor.execute("SELECT claimq_submit('other', 'x')").fetchall()
+                raise KeyError
+        except Exception as error:
+            print(name, type(error).__name__)
 
     def request(keep):
         try:
@@ -235,7 +251,22 @@ def django(path):
 
 
 def aiosqlite(path):
+    import aiosqlite as module
+
+    async def unread():
+        """A cursor that is not read to its end."""
+        async with module.connect(path, isolation_level=None) as db:
+            await db.enable_load_extension(True)
+            await db.load_extension(claimq.loadable_path())
+            cursor = await db.execute("PRAGMA journal_mode=wal")
+            try:
+                await db.execute_fetchall("SELECT claimq_init()")
+            except sqlite3.OperationalError as error:
+                print("unread:", claimq.code(error))
+            await cursor.close()
+
     async def main():
+        await unread()
         check = fresh(path)
         db = await recipe("aiosqlite", path)["connect"](path)
         try:
