@@ -28,10 +28,10 @@
 **
 ** How a job changes
 **
-** By one UPDATE of its row, always: a claim of several jobs too, and also if
-** some of the jobs it met were reclaimed too often and become failed.  History,
-** event, dead letter and the end of a grant are written by triggers in
-** sql/schema.sql.  So every operation here works inside INSERT ... SELECT.
+** By one UPDATE of its row, always, also if it was reclaimed too often and a
+** claim that meets it makes it failed.  History, event, dead letter and the end
+** of a grant are written by triggers in sql/schema.sql.  A claim of several
+** jobs is all or nothing, also inside INSERT ... SELECT (see ext/txn.c).
 */
 #include "lane.h"
 

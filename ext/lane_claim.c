@@ -20,8 +20,9 @@
 ** lanes or partitions.
 **
 ** Each job is a claim of its own, with a lease of its own, which is derived
-** here and nowhere else: the statements that stamp several jobs read the
-** leases from the list of jobs (see vtab/id_list.c).
+** here and nowhere else.  New jobs are stamped one by one; a statement that
+** stamps several others reads the leases from the list of jobs (see
+** vtab/id_list.c).
 */
 #include "lane.h"
 
@@ -683,6 +684,7 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
     const CqCell *a = claimqRow(pC->pRows, i);
     const CqCell *aLease = &a[CQ_LANE_NCOL];
     assert( claimqCellGetText(&aLease[CQ_CLAIM_ID]).z!=0 );
+    if( i>0 ) claimqStmtReset(&s);
     claimqBindCommonInt(p, &s, CQ_P_head, a[CQ_COL_LANE_HEAD_job_id].u.i);
     claimqBindCommonText(p, &s, CQ_P_claim,
                          claimqCellGetText(&aLease[CQ_CLAIM_ID]));
@@ -691,7 +693,6 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
     claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_fence, aLease[CQ_CLAIM_FENCE].u.i);
     while( claimqStep(p, &s) ){}
     bAll = sqlite3_changes(p->db)==1;
-    claimqStmtReset(&s);
   }
   claimqStmtDone(p, &s);
   if( p->rc==SQLITE_OK && !bAll ) claimqStale(p, &pC->task);

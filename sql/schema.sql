@@ -470,7 +470,9 @@ CREATE TABLE {{S}}.claimq_job(
   cap_id          INTEGER NOT NULL DEFAULT 0,    -- by trigger
   state           TEXT NOT NULL DEFAULT 'ready',
   reclaim         TEXT NOT NULL DEFAULT 'auto'
-                  CHECK(reclaim IN ('auto','grant')),
+                  -- (IN makes a claimq_submit() 0.8 % longer.)
+                  CONSTRAINT "reclaim IN ('auto','grant')"
+                  CHECK(reclaim='auto' OR reclaim='grant'),
   created_at_ms   INTEGER               -- NULL: now; by trigger
                   CONSTRAINT
                     "claimq: bad_argument: created_at_ms may not be NULL"
