@@ -5,7 +5,7 @@
 **     lane.rate          ... with a rate, 1,000 in 10 ms
 **     lane.groups        ... each of 10,000 groups one at a time
 **     lane.fair          ... and they take turns
-**     lane.full          ... with 10,000 groups in front at their limit
+**     lane.full          ... behind 10,000 groups that are at their limit
 **     lane.full.idle     an idle claim there
 **     lane.scheduled     claim+complete in a lane with a schedule to come
 **     lane.schedule      a claim that puts the job of a schedule, and complete
