@@ -66,31 +66,57 @@ while {[llength $argv]} {
 # with the tests of that file first; the others are files of test/.
 
 array set tests {
-  ext/claimq_func.c  {lane session_bad load derive oom}
-  ext/claimq_main.c  {load oom}
-  ext/claimq_verb.c  {lane session_bad contest letter outbox oom}
-  ext/contest.c      {contest oom}
-  ext/lane.c         {lane upkeep oom corrupt lane_cost fault_lane
-                      lane_workers}
-  ext/lease.c        {lane session contest letter oom}
-  ext/letter.c       {letter upkeep oom corrupt}
-  ext/outbox.c       {outbox upkeep oom corrupt outbox_workers}
-  ext/rows.c         {lane session load oom}
-  ext/schema.c       {load upkeep oom corrupt fault_matrix}
-  ext/session.c      {session plan upkeep oom session_bad corrupt contend
-                      session_cost fault_session}
-
-  ext/vacuum.c       {vacuum upkeep outbox oom}
-  vtab/claim_vtab.c  {plan lane load contest oom}
-  vtab/id_list.c     {load lane session}
-  ext/stmt.c         {lane load plan oom}
-  ext/txn.c          {lane load contest oom contend plan fault_txn fault_letter
-                      fault_matrix}
+  ext/args.c           {lane session_bad contest load oom session}
+  ext/claim.c          {lane session contest letter plan oom}
+  ext/claimq_main.c    {load oom}
+  ext/contest.c        {contest oom}
+  ext/func.c           {lane session_bad load derive oom}
+  ext/help.c           {readme load oom}
+  ext/lane.c           {lane upkeep oom corrupt lane_cost fault_lane
+                        lane_workers}
+  ext/lane_after.c     {after upkeep oom after_cost after_workers}
+  ext/lane_change.c    {lane limit after oom}
+  ext/lane_claim.c     {lane upkeep limit oom corrupt lane_cost fault_lane
+                        lane_workers}
+  ext/lane_grant.c     {lane limit oom corrupt fault_lane}
+  ext/lane_limit.c     {limit limit_model corrupt oom limit_cost limit_workers}
+  ext/lane_schedule.c  {schedule oom schedule_workers}
+  ext/lane_submit.c    {lane after limit schedule oom hostile}
+  ext/lane_verb.c      {lane after limit oom fault_lane}
+  ext/lease.c          {lane session contest letter oom}
+  ext/letter.c         {letter upkeep oom corrupt}
+  ext/look.c           {see wait session lane oom}
+  ext/op.c             {lane session_bad contest load oom session}
+  ext/origin.c         {letter corrupt oom}
+  ext/outbox.c         {outbox upkeep oom corrupt outbox_workers}
+  ext/put.c            {lane session outbox request oom}
+  ext/request.c        {request oom fault_matrix}
+  ext/restore.c        {restore oom}
+  ext/rows.c           {lane session load oom}
+  ext/schema.c         {load upkeep oom corrupt fault_matrix}
+  ext/see.c            {see corrupt oom}
+  ext/session.c        {session plan upkeep oom session_bad corrupt contend
+                        session_cost fault_session}
+  ext/session_names.c  {session session_bad derive oom}
+  ext/session_put.c    {session request session_bad oom fault_session}
+  ext/stmt.c           {lane load plan oom}
+  ext/txn.c            {lane load contest oom contend plan fault_txn
+                        fault_letter fault_matrix}
+  ext/vacuum.c         {vacuum upkeep outbox oom}
+  ext/verb.c           {lane session_bad contest letter outbox oom}
+  ext/wait.c           {wait oom fault_wait wait_workers}
+  ext/watch.c          {wait fault_wait wait_workers}
+  vtab/claim_vtab.c    {plan lane load contest oom}
+  vtab/id_list.c       {load lane session}
+  vtab/replay.c        {plan statement oom}
 }
 
 proc tests_of {file} {
   if {[llength $::opt(-tests)]} {return $::opt(-tests)}
   if {[info exists ::tests($file)]} {return $::tests($file)}
+  if {![regexp {core_|sha256|rust_debug|claim_plan} $file]} {
+    error "no tests are named for $file: add them in tcl/mutate.tcl"
+  }
   return core:[file rootname [file tail $file]]
 }
 
