@@ -212,6 +212,13 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
+CREATE TRIGGER {{S}}.claimq_batch_timeless AFTER UPDATE OF available_at_ms
+ON claimq_batch WHEN new.available_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: available_at_ms may not be NULL');
+END;
+
 -- Look at a session, and write down what is found: INSERT INTO this view.
 CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
 
@@ -797,11 +804,19 @@ BEGIN
   INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
+CREATE TRIGGER {{S}}.claimq_job_timeless AFTER UPDATE OF available_at_ms
+ON claimq_job WHEN new.available_at_ms IS NULL
+BEGIN
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: available_at_ms may not be NULL');
+END;
+
 -- But its place itself is given by claimq.  (To see to it takes a claim and its
 -- complete 350 of 100,000 instructions.)
 CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
 WHEN new.due>=0 AND new.state<>'active'
-  AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
+    AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
+  OR new.due IS NULL AND (new.state='ready' OR new.state='delayed')
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
