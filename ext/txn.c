@@ -97,8 +97,8 @@ static void cqTxnUndo(CqOp *p, const CqTask *pTask, int bWhole){
 
 /*
 ** Must statements be prepared anew?  SQLite marks all of a connection as
-** expired at once (an index was made, an authorizer set, ...), and prepares each
-** again when it is next run: so one that does nothing speaks for all of them.
+** expired at once (an index was made, an authorizer set, ...), and prepares
+** each again when it is next run: so one that does nothing speaks for all.
 */
 static int cqTxnExpired(CqOp *p){
   int bNew = p->pConn->apStmt[CQ_SQL_TXN_PROBE]==0;

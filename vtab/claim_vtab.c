@@ -372,8 +372,8 @@ static void cqVtabRefuse(CqOp *pOp, const CqVtab *p, int ePlan, int iBad){
 
 /*
 ** Write the plan where SQLite wants it, to be avoided if there is another.  The
-** number of the prepare goes with it.  Returns SQLITE_OK or SQLITE_NOMEM; idxStr
-** is SQLite's to free.
+** number of the prepare goes with it.  Returns SQLITE_OK or SQLITE_NOMEM;
+** idxStr is SQLite's to free.
 */
 static int cqVtabAccept(
   const CqVtab *p, sqlite3_index_info *pInfo, const CqPlan *pPlan,
