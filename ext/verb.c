@@ -164,6 +164,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqHold *pHold = &pV->hold;
   CqText other = {0, 0};
   int eVerdict;
+  assert( pV->claimId.z && (pV->token.z || pV->eVerb==CQ_GUARD) );
   memset(pHold, 0, sizeof(*pHold));
   pHold->nSize = 1;
   *pHead = claimqStmt(p, pD->eHold);
