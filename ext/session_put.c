@@ -52,7 +52,7 @@ static void cqEnqueueLoad(CqOp *p, CqTask *pTask){
         sqlite3_free(pTask->zAnswer);
         pTask->zAnswer = claimqTextDup(p, id);
       }else if( p->rc==SQLITE_OK ){
-        memcpy(pTask->zAnswer, id.z, (size_t)id.n);
+        if( id.n ) memcpy(pTask->zAnswer, id.z, (size_t)id.n);
         pTask->zAnswer[id.n] = 0;
       }
       pTask->eNeed = CQ_NEED_NOTHING;
