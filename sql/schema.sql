@@ -814,9 +814,10 @@ END;
 -- But its place itself is given by claimq.  (To see to it takes a claim and its
 -- complete 350 of 100,000 instructions.)
 CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
-WHEN new.due>=0 AND new.state<>'active'
-    AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
-  OR new.due IS NULL AND (new.state='ready' OR new.state='delayed')
+WHEN new.terminal_at_ms IS NULL
+  AND (new.due>=0 AND new.state<>'active'
+      AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
+    OR new.due IS NULL AND (new.state='ready' OR new.state='delayed'))
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
