@@ -509,7 +509,6 @@ CQ_PRIV void claimqTaskResult(
 ** have done that.
 */
 CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
-  assert( pTask->xLoad );         /* It has read something */
   if( p->rc ) return;
   if( pTask->bLocked ){
     claimqFail(p, CQ_CONFLICT, "%s could not write the rows that it has read: "

@@ -1056,8 +1056,9 @@ CQT_CMD(cqtBusyStmtsCmd){
     return TCL_ERROR;
   }
   while( (pStmt = sqlite3_next_stmt(db, pStmt))!=0 ){
+    const char *zSql = sqlite3_sql(pStmt);  /* NULL: SQLite's own, of a schema */
     n += sqlite3_stmt_busy(pStmt) && (objc<3
-      || Tcl_StringMatch(sqlite3_sql(pStmt), Tcl_GetString(objv[2])));
+      || (zSql && Tcl_StringMatch(zSql, Tcl_GetString(objv[2]))));
   }
   return cqtResult(interp, n);
 }
