@@ -1056,7 +1056,7 @@ CQT_CMD(cqtBusyStmtsCmd){
     return TCL_ERROR;
   }
   while( (pStmt = sqlite3_next_stmt(db, pStmt))!=0 ){
-    const char *zSql = sqlite3_sql(pStmt);  /* NULL: SQLite's own, of a schema */
+    const char *zSql = sqlite3_sql(pStmt);  /* NULL: SQLite's own */
     n += sqlite3_stmt_busy(pStmt) && (objc<3
       || (zSql && Tcl_StringMatch(zSql, Tcl_GetString(objv[2]))));
   }
