@@ -402,7 +402,7 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 #define CQ_SET_LIMITS      0x40
 CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc);  /* claimq_init() */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
-/* Add one of them, as part of a task. */
+/* Add one of them, unless it is there, as part of a task. */
 CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);

@@ -199,8 +199,7 @@ static const CqArgDef cqSha256Arg[] = {
 };
 
 /*
-** claimq_claim_id(seq, fence), claimq_lease_token(...), claimq_batch_id(...),
-** claimq_scan_limit(max): what core_id.c and core_session.c compute.
+** claimq_claim_id(seq, fence)
 */
 static void cqClaimIdFunc(CqOp *p, CqCall *pCall){
   char zId[CQ_CLAIM_ID_SZ];

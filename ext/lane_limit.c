@@ -618,7 +618,6 @@ struct CqLimitCall {
   const CqVal *aOpt;
   i64 a[CQ_LIMIT_NOW];            /* The limits as they will be; -1: none */
   u8 bAny;                        /* There is one */
-  u8 bSettings;                   /* The database gets its first limit */
 };
 
 /*
@@ -672,7 +671,6 @@ static void cqLimitLoad(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
   claimqNow(p);
   cqLimitMerge(p, pE);
-  pE->bSettings = pE->bAny && (claimqSettings(p) & CQ_SET_LIMITS)==0;
   pTask->eNeed = CQ_NEED_MANY;
 }
 
@@ -711,7 +709,7 @@ static void cqLimitWrite(CqOp *p, const CqLimitCall *pE){
 */
 static void cqLimitApply(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
-  if( pE->bSettings ) claimqSettingsSet(p, pTask, CQ_SET_LIMITS);
+  if( pE->bAny ) claimqSettingsSet(p, pTask, CQ_SET_LIMITS);
   cqLimitWrite(p, pE);
 }
 

@@ -211,7 +211,6 @@ struct CqSchedule {
   i64 iLast;                      /* The last time that came */
   i64 iNext;
   u8 bLast, bNext;                /* There is one */
-  u8 bFirst;                      /* The first that the database ever had */
 };
 
 /*
@@ -265,8 +264,8 @@ static void cqScheduleLoad(CqOp *p, CqTask *pTask){
       && (!pUntil->bGiven || pN->iNext<=pUntil->i);
   pTask->iAnswer = pN->iNext;
   pTask->bNull = !pN->bNext;
-  pN->bFirst = (claimqSettings(p) & CQ_SET_SCHEDULES)==0;
-  pTask->eNeed = pN->bFirst ? CQ_NEED_MANY : CQ_NEED_ONE;
+  pTask->eNeed = claimqSettings(p) & CQ_SET_SCHEDULES ? CQ_NEED_ONE
+                                                      : CQ_NEED_MANY;
 }
 
 /*
@@ -301,9 +300,8 @@ static void cqScheduleWrite(CqOp *p, const CqSchedule *pN){
 ** their next call.
 */
 static void cqScheduleApply(CqOp *p, CqTask *pTask){
-  CqSchedule *pN = (CqSchedule*)pTask;
-  if( pN->bFirst ) claimqSettingsSet(p, pTask, CQ_SET_SCHEDULES);
-  cqScheduleWrite(p, pN);
+  claimqSettingsSet(p, pTask, CQ_SET_SCHEDULES);
+  cqScheduleWrite(p, (CqSchedule*)pTask);
 }
 
 /*

@@ -184,16 +184,18 @@ static void cqSettingsWrite(CqOp *p, int mSettings){
 }
 
 /*
-** For xApply: add a setting that claimq_init() knows no option for.  Guarded,
-** so that the task can be undone although all statements expire.
+** For xApply: add a setting that claimq_init() knows no option for, unless the
+** database has it.  Guarded, so that the task can be undone although all
+** statements expire.
 */
 CQ_PRIV void claimqSettingsSet(CqOp *p, CqTask *pTask, int mSetting){
   CqStmt guard;
-  int mSettings;
-  assert( pTask->eNeed==CQ_NEED_MANY && mSetting>=1<<CQ_ARRAYSIZE(cqInitOpt) );
+  int mSettings = claimqSettings(p);
+  assert( mSetting>=1<<CQ_ARRAYSIZE(cqInitOpt) );
+  if( p->rc || (mSettings & mSetting) ) return;
+  assert( pTask->eNeed==CQ_NEED_MANY );
   memset(&guard, 0, sizeof(guard));
   claimqTxnGuard(p, &guard);
-  mSettings = claimqSettings(p);
   if( p->rc==SQLITE_OK ) cqSettingsWrite(p, mSettings | mSetting);
   claimqTxnUnguard(p, pTask, &guard);
 }

@@ -203,20 +203,17 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits.
+-- A plain UPDATE of available_at_ms moves a row that waits.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due>=0 AND new.due IS old.due AND new.claim_id IS NULL
-BEGIN
-  UPDATE claimq_batch SET due=max(0, ifnull(available_at_ms, 0))
-  WHERE enqueue_seq=new.enqueue_seq;
-END;
-
-CREATE TRIGGER {{S}}.claimq_batch_timeless AFTER UPDATE OF available_at_ms
-ON claimq_batch WHEN new.available_at_ms IS NULL
+  OR new.available_at_ms IS NULL
 BEGIN
   SELECT RAISE(ABORT,
-    'claimq: bad_argument: available_at_ms may not be NULL');
+    'claimq: bad_argument: available_at_ms may not be NULL')
+  WHERE new.available_at_ms IS NULL;
+  UPDATE claimq_batch SET due=max(0, available_at_ms)
+  WHERE enqueue_seq=new.enqueue_seq;
 END;
 
 -- Look at a session, and write down what is found: INSERT INTO this view.
@@ -794,21 +791,18 @@ BEGIN
   INSERT INTO claimq_job_set VALUES(new.job_id);
 END;
 
--- A plain UPDATE of available_at_ms moves a job that waits.
+-- A plain UPDATE of available_at_ms moves a job that waits.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
 WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
-BEGIN
-  UPDATE claimq_job SET due=max(0, ifnull(available_at_ms, created_at_ms))
-  WHERE job_id=new.job_id;
-  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
-END;
-
-CREATE TRIGGER {{S}}.claimq_job_timeless AFTER UPDATE OF available_at_ms
-ON claimq_job WHEN new.available_at_ms IS NULL
+  OR new.available_at_ms IS NULL
 BEGIN
   SELECT RAISE(ABORT,
-    'claimq: bad_argument: available_at_ms may not be NULL');
+    'claimq: bad_argument: available_at_ms may not be NULL')
+  WHERE new.available_at_ms IS NULL;
+  UPDATE claimq_job SET due=max(0, available_at_ms)
+  WHERE job_id=new.job_id;
+  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
 END;
 
 -- But its place itself is given by claimq.  (To see to it takes a claim and its
