@@ -22,13 +22,13 @@ static const char *const *cqClockWords(void){
 
 /* The options of claimq_init(), in the order of the bits CQ_SET_*. */
 static const CqArgDef cqInitOpt[] = {
-  { CQ_ARG(INT, "any_session"), .iMax = 1,
+  { CQ_ARG(INT, "any_session"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: keep what makes claimq(NULL, ...) flat" },
-  { CQ_ARG(INT, "serial"), .iMax = 1,
+  { CQ_ARG(INT, "serial"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: a session is done by one worker at a time" },
   { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
     .zDoc = "explicit: every call must give now_ms" },
-  { CQ_ARG(INT, "vacuum"), .iMax = 1,
+  { CQ_ARG(INT, "vacuum"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: keep what finds jobs that ended long ago" },
 };
 CQ_CHECK(InitBits,

@@ -492,19 +492,19 @@ FROM {{S}}.claimq_job AS j WHERE job_id=:job
 lane_id=:lane AND partition_key=:partition AND cap_id=:set
 
 -- name: LIMIT_OPEN
--- The heads of a set that may be taken from, in order.
-SELECT head_id, group_id, turn
+-- The heads of a set that may be taken from, in order; and what they promise.
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place=-1
 ORDER BY turn, priority DESC, created_at_ms, job_id
 
 -- name: LIMIT_LATE like LIMIT_OPEN
 -- Those of which something has fallen due: the group opened, or a job waited.
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place BETWEEN 0 AND :now
 UNION ALL
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_due
 WHERE {{LIMIT_HEADS}} AND due BETWEEN 0 AND :now
 

@@ -203,10 +203,12 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits.  It must be a time.
+-- A plain UPDATE of available_at_ms moves a row that waits, and a ready one that
+-- is to wait.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
-WHEN new.due>=0 AND new.due IS old.due AND new.claim_id IS NULL
+WHEN new.due IS old.due AND new.claim_id IS NULL
+    AND (new.due>=0 OR new.available_at_ms>old.available_at_ms)
   OR new.available_at_ms IS NULL
 BEGIN
   SELECT RAISE(ABORT,
@@ -1210,6 +1212,13 @@ BEGIN
     AND source_key=old.source_key AND job_id=old.job_id;
   DELETE FROM claimq_tied WHERE lane_id=old.lane_id
     AND source_key=old.source_key AND job_id=old.job_id;
+END;
+
+-- Its attempts go with it, whatever it was.  (claimq_vacuum() has counted and
+-- removed them before.)
+CREATE TRIGGER {{S}}.claimq_job_delete_past AFTER DELETE ON claimq_job
+BEGIN
+  DELETE FROM claimq_past WHERE job_id=old.job_id;
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_renumbered AFTER UPDATE OF job_id ON claimq_job
