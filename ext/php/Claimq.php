@@ -369,6 +369,7 @@ final class ClaimqWorker
         } finally {
             array_map('pcntl_signal', $signals, $before);
             $this->hold($this->held, 0);
+            $this->held = [];
             $this->renewer = null;      // closed: the process ends
             proc_close($process);
         }
@@ -420,7 +421,7 @@ final class ClaimqWorker
         $code = 'require $argv[1]; ClaimqWorker::renew($argv[2], +$argv[3]);';
         $process = proc_open([PHP_BINARY, '-d', $folder, '-r', $code, '--',
             __FILE__, $this->path, (string) $this->leaseMs], [['pipe', 'r']],
-            $pipes);
+            $pipes) ?: throw new RuntimeException('no process that renews');
         $this->renewer = $pipes[0];
         return $process;
     }
