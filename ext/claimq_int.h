@@ -310,7 +310,8 @@ struct CqClaims {
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
-/* Statements of the cache that stand together in SQLite's list of all. */
+/* A part of SQLite's list of all statements that need not be looked at: from
+** one of the cache to another, or to the end of the list (pLast is 0). */
 #define CQ_NRUN 4
 typedef struct CqRun CqRun;
 struct CqRun {
@@ -325,8 +326,10 @@ struct CqConn {
   u8 bLockFirst;                  /* The next claim is a restarted one */
   u8 bSettings;                   /* mSettings is what the database has */
   u8 mSettings;                   /* CQ_SET_*, as last read */
+  u8 bUtf8;                       /* main is known to be in UTF-8 */
   u8 bWritable;                   /* main is known not to be read-only */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
+  sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** so many calls they are not looked at */
   int nTaken;                     /* Statements that are not in their slots */
@@ -376,8 +379,7 @@ CQ_PRIV void claimqBindIds(CqOp*, CqStmt*, int i, const CqIds*);
 /* A common parameter (CQ_P_*), if the statement has it. */
 CQ_PRIV void claimqBindCommonInt(CqOp*, CqStmt*, int eCommon, i64);
 CQ_PRIV void claimqBindCommonText(CqOp*, CqStmt*, int eCommon, CqText);
-CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
-#define CQ_CLOCK_TYPE "claimq-clock"      /* :clock points to its statement */
+CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now, for claimq_clock() */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
@@ -649,6 +651,7 @@ struct CqPut {
   sqlite3_value *pPayload;
   const CqVal *aOpt;              /* One per definition of pD->pPut->aOpt */
   u8 bPlain;                      /* No option was given */
+  u8 bArg;                        /* pPayload is an argument of the function */
   u8 bSourceKeyFree;              /* A source key that is taken is left out */
   CqOwn own;                      /* The discipline's own state, zeroed */
 };
@@ -845,6 +848,8 @@ CQ_PRIV void claimqPutRun(CqOp*, CqCall*);   /* xFunc of CqDiscipline.pPut */
 ** must be, and write.  The caller calls claimqPutDone(), also after errors. */
 CQ_PRIV void claimqPutInside(CqOp*, CqPut*);
 CQ_PRIV void claimqPutDone(CqPut*);
+/* For xPutWrite: bind the payload to parameter i. */
+CQ_PRIV void claimqPutPayload(CqOp*, const CqPut*, CqStmt*, int i);
 /* The way to hand a number out of an INSERT, claimq_note(:where, value): the
 ** types of a pointer to an i64, and to a CqMaker, which also makes a text of
 ** the number.  The text must stay until the statement has ended. */

@@ -454,17 +454,15 @@ static const CqArgDef cqNoteArg[] = {
 };
 
 /*
-** claimq_clock(now, statement) -> now, which was read from the clock; raises
+** claimq_clock(now) -> now, which was read from the clock; raises
 ** clock_required if the settings of the database do not allow that.  It stands
-** in statements that write without having read anything before.  statement is a
-** pointer to the one that it stands in, which claimq has bound: if SQLite had
-** to prepare it again, the settings may have changed, and are read again.  (To
-** read them each time would take 3 % of an enqueue.)  Called by anybody else,
-** or with a time that was given, the function does nothing.
+** in statements that write without having read anything before.  If SQLite had
+** to prepare such a statement again, the settings may have changed, and are
+** read again.  (To read them each time would take 3 % of an enqueue.)  Called
+** by anybody else, or with a time that was given, the function does nothing.
 */
 static void cqClockFunc(CqOp *p, CqCall *pCall){
-  sqlite3_stmt *pStmt = (sqlite3_stmt*)sqlite3_value_pointer(pCall->apVal[1],
-                                                             CQ_CLOCK_TYPE);
+  sqlite3_stmt *pStmt = p->pConn->pClock;
   if( pStmt ){
     assert( sqlite3_db_handle(pStmt)==p->db && sqlite3_stmt_busy(pStmt) );
     if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 0) ){
@@ -476,7 +474,6 @@ static void cqClockFunc(CqOp *p, CqCall *pCall){
 }
 static const CqArgDef cqClockArg[] = {
   { CQ_ARG(ANY, "now") },
-  { CQ_ARG(ANY, "statement") },
 };
 
 /**************************************************************************
@@ -515,8 +512,8 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
     CQ_FUNC("claimq_owner_id", CQ_F_READ, 1, cqOwnerIdArg, cqOwnerIdFunc,
             "a name nobody else has"),
     { .zName = "claimq_clock", .zDoc = "for statements of claimq's own",
-      .eKind = CQ_F_READ, .bPlain = 1, .nMin = 2, .aArg = cqClockArg,
-      .nArg = 2, .xFunc = cqClockFunc },
+      .eKind = CQ_F_READ, .bPlain = 1, .nMin = 1, .aArg = cqClockArg,
+      .nArg = 1, .xFunc = cqClockFunc },
     { .zName = "claimq_note", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .bPlain = 1, .nMin = 2, .aArg = cqNoteArg,
       .nArg = 2, .xFunc = cqNoteFunc },

@@ -150,11 +150,11 @@ CQ_PRIV void claimqLanePutWrite(CqOp *p, CqPut *pPut){
   if( pPut->bPlain ){
     s = claimqStmt(p, CQ_SQL_LANE_INSERT_PLAIN);
     claimqBindText(p, &s, CQ_LANE_INSERT_PLAIN_lane, pPut->scope);
-    claimqBindValue(p, &s, CQ_LANE_INSERT_PLAIN_payload, pPut->pPayload);
+    claimqPutPayload(p, pPut, &s, CQ_LANE_INSERT_PLAIN_payload);
   }else{
     s = claimqStmt(p, CQ_SQL_LANE_INSERT);
     claimqBindText(p, &s, CQ_LANE_INSERT_lane, pPut->scope);
-    claimqBindValue(p, &s, CQ_LANE_INSERT_payload, pPut->pPayload);
+    claimqPutPayload(p, pPut, &s, CQ_LANE_INSERT_payload);
     cqSubmitBind(p, pPut, &s);
   }
   claimqBindNow(p, &s);

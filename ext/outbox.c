@@ -345,7 +345,7 @@ static void cqPublishWrite(CqOp *p, CqPut *pPut){
   pPut->task.iAnswer = -1;
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_queue, pPut->scope);
   claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
-  claimqBindValue(p, &s, CQ_OUTBOX_PUBLISH_payload, pPut->pPayload);
+  claimqPutPayload(p, pPut, &s, CQ_OUTBOX_PUBLISH_payload);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
   claimqBindNow(p, &s);

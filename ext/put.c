@@ -35,6 +35,23 @@ static void cqPutBegin(CqOp *p, CqPut *pPut){
 }
 
 /*
+** For xPutWrite: bind the payload.  A text that the function was called with
+** stays where it is until that returns, and need not be copied, which saves 1 %
+** of a submit.  (A text in UTF-16 would be turned into UTF-8, and might not be
+** the same when it comes back.)
+*/
+CQ_PRIV void claimqPutPayload(CqOp *p, const CqPut *pPut, CqStmt *pS, int i){
+  sqlite3_value *pVal = pPut->pPayload;
+  if( pPut->bArg && p->pConn->bUtf8
+   && sqlite3_value_type(pVal)==SQLITE_TEXT
+  ){
+    claimqBindText(p, pS, i, claimqValueText(p, pVal));
+  }else{
+    claimqBindValue(p, pS, i, pVal);
+  }
+}
+
+/*
 ** Put new work as part of another task, which writes already.  The key is the
 ** put's answer.  The caller calls claimqPutDone(), also after an error.
 */
@@ -71,6 +88,7 @@ CQ_PRIV void claimqPutRun(CqOp *p, CqCall *pCall){
   }
   put.scope = pCall->aArg[0].t;
   put.pPayload = pCall->apVal[1];
+  put.bArg = 1;
   put.aOpt = pCall->aOpt;
   put.bPlain = pCall->nVal==2;
   cqPutBegin(p, &put);

@@ -164,6 +164,7 @@ CQ_PRIV int claimqSettings(CqOp *p){
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
+    pConn->bUtf8 = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_utf8);
     pConn->bSettings = 1;
   }
   claimqStmtDone(p, &s);

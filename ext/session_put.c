@@ -96,12 +96,12 @@ static CqStmt cqEnqueueStmt(CqOp *p, CqPut *pPut){
     s = claimqStmt(p, CQ_SQL_SESSION_INSERT_PLAIN);
     claimqBindPointer(p, &s, CQ_SESSION_INSERT_PLAIN_maker, pE, CQ_MAKER_TYPE);
     claimqBindText(p, &s, CQ_SESSION_INSERT_PLAIN_session, pE->session);
-    claimqBindValue(p, &s, CQ_SESSION_INSERT_PLAIN_payload, pPut->pPayload);
+    claimqPutPayload(p, pPut, &s, CQ_SESSION_INSERT_PLAIN_payload);
   }else{
     s = claimqStmt(p, CQ_SQL_SESSION_INSERT);
     claimqBindPointer(p, &s, CQ_SESSION_INSERT_maker, pE, CQ_MAKER_TYPE);
     claimqBindText(p, &s, CQ_SESSION_INSERT_session, pE->session);
-    claimqBindValue(p, &s, CQ_SESSION_INSERT_payload, pPut->pPayload);
+    claimqPutPayload(p, pPut, &s, CQ_SESSION_INSERT_payload);
     claimqBindText(p, &s, CQ_SESSION_INSERT_source_key, pE->key);
     claimqBindText(p, &s, CQ_SESSION_INSERT_work_class, aOpt[CQ_E_WORK].t);
     claimqBindText(p, &s, CQ_SESSION_INSERT_delivery_policy,

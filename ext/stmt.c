@@ -51,6 +51,7 @@ CQ_PRIV void claimqConnRef(CqConn *p){
 */
 CQ_PRIV void claimqConnDoubt(CqConn *p){
   p->bSettings = 0;
+  p->bUtf8 = 0;
   p->bWritable = 0;
   p->pVfs = 0;
 }
@@ -60,6 +61,7 @@ CQ_PRIV void claimqConnDoubt(CqConn *p){
 */
 CQ_PRIV void claimqStmtFree(CqConn *p, sqlite3_stmt *pStmt){
   int i;
+  if( pStmt==0 ) return;
   for(i=0; i<p->nRun; i++){
     if( pStmt==p->aRun[i].pFirst || pStmt==p->aRun[i].pLast ){
       p->nRun = p->bRun = 0;
@@ -186,6 +188,7 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
   assert( strcmp(sqlite3_sql(pStmt), claimqSql[pS->eStmt].zSql)==0 );
   assert( pConn->nTaken>0 && pConn->apStmt[pS->eStmt]!=pStmt );
   pConn->nTaken--;
+  pConn->pClock = 0;
   if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
    && pS->eStmt!=CQ_SQL_META_SETTINGS
   ){
@@ -215,7 +218,17 @@ static int cqStmtIdle(const CqConn *p, const sqlite3_stmt *pStmt){
 }
 
 /*
-** Find out which statements of the cache stand together in SQLite's list.
+** 1 if pStmt never writes while a function is called or a row is read: it
+** reads only, or it is BEGIN IMMEDIATE.
+*/
+static int cqStmtHarmless(sqlite3_stmt *pStmt){
+  const char *zSql = sqlite3_sql(pStmt);
+  return sqlite3_stmt_readonly(pStmt)
+      || (zSql && sqlite3_strnicmp(zSql, "BEGIN", 5)==0);
+}
+
+/*
+** Find out which statements need not be looked at: see claimqStmtWriting().
 */
 static void cqRunFind(CqConn *p){
   sqlite3_stmt *pStmt = 0;
@@ -226,14 +239,18 @@ static void cqRunFind(CqConn *p){
   p->bRun = 1;
   for(i=0; i<CQ_RUN_LOOK && p->nRun<CQ_NRUN; i++){
     pStmt = sqlite3_next_stmt(p->db, pStmt);
-    if( pStmt && cqStmtIdle(p, pStmt) ){
+    if( pStmt==0 ){
+      run.pLast = 0;
+      if( run.pFirst ) p->aRun[p->nRun++] = run;
+      break;
+    }
+    if( cqStmtIdle(p, pStmt) ){
       if( run.pFirst==0 ) run.pFirst = pStmt;
       run.pLast = pStmt;
-    }else{
+    }else if( !cqStmtHarmless(pStmt) ){
       if( run.pFirst!=run.pLast ) p->aRun[p->nRun++] = run;
       run.pFirst = run.pLast = 0;
     }
-    if( pStmt==0 ) break;
   }
 }
 
@@ -241,12 +258,12 @@ static void cqRunFind(CqConn *p){
 ** Is a writing statement of this connection under way?  1 if so, 0 if not, -1
 ** if there are so many statements that nMost do not tell.
 **
-** Statements of the cache, all of which are idle while none is taken, are left
-** out where they stand together: that takes half as long, and saves 3 % of a
-** session's claim and complete in a transaction.  SQLite puts a new statement
-** in front of its list, and one that is prepared again stays where it is.  So
-** what stands between two statements is never more than it was, as long as both
-** are there.
+** SQLite puts a new statement in front of its list, and one that is prepared
+** again stays where it is.  So what stands between two statements, or behind
+** one, is never more than it was, as long as these are there.  Between two of
+** the cache, or behind one, where there was nothing but statements of the cache
+** (idle while none is taken) and such as never write, nothing needs to be
+** looked at again: that saves 2 % of a submit in a transaction.
 */
 CQ_PRIV int claimqStmtWriting(CqConn *p, int nMost){
   sqlite3_stmt *pStmt = 0;
@@ -258,7 +275,8 @@ CQ_PRIV int claimqStmtWriting(CqConn *p, int nMost){
   for(i=0; i<nMost; i++){
     pStmt = sqlite3_next_stmt(p->db, pStmt);
     while( iRun<nRun && pStmt==p->aRun[iRun].pFirst ){
-      assert( cqStmtIdle(p, pStmt) && cqStmtIdle(p, p->aRun[iRun].pLast) );
+      assert( cqStmtIdle(p, pStmt) );
+      if( p->aRun[iRun].pLast==0 ) return 0;
       pStmt = sqlite3_next_stmt(p->db, p->aRun[iRun++].pLast);
     }
     if( pStmt==0 ) return 0;
@@ -373,16 +391,12 @@ CQ_PRIV void claimqBindCommonText(CqOp *p, CqStmt *pS, int eCommon, CqText t){
 }
 
 /*
-** :now and :clock, those that the statement has.
+** :now, if the statement has it, of which claimq_clock() is told whether it was
+** read from the clock.
 */
 CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
-  int iClock = claimqSql[pS->eStmt].aCommon[CQ_P_clock];
   claimqBindCommonInt(p, pS, CQ_P_now, claimqClock(p));
-  if( iClock && p->bClock ){
-    claimqBindPointer(p, pS, iClock, pS->pStmt, CQ_CLOCK_TYPE);
-  }else if( iClock ){
-    claimqBindNull(p, pS, iClock);
-  }
+  p->pConn->pClock = p->bClock ? pS->pStmt : 0;
 }
 
 /*

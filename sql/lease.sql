@@ -8,9 +8,6 @@
 --   :token        the lease token
 --   :owner, :incarnation, :expires    of the lease that is given
 --   :now          the time of the call
---   :clock        the statement itself, if that was read from the clock and
---                 nobody has asked yet whether the database allows that;
---                 else NULL
 --   :until        of a verb: the new expiry, or the time at which the work is
 --                 due again; NULL: as it was
 --   :reason       of a verb: why it failed
@@ -19,7 +16,7 @@
 -- :head, and says whose it is.
 --
 -- columns: HOLD claim_id lease_token claim_size
--- common: head claim token owner incarnation now clock expires until reason
+-- common: head claim token owner incarnation now expires until reason
 
 -- fragment: STAMP
 -- What every claim writes to its rows.
@@ -43,4 +40,4 @@ error_class, attempts, origin
 -- fragment: NOW
 -- The time of the call, in a statement that writes without having read anything
 -- before: it must see for itself whether the clock may be used.
-claimq_clock(:now, :clock)
+claimq_clock(:now)

@@ -201,10 +201,12 @@ WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
 -- claimq_stats: open letters of all sources.
 
 -- fragment: LETTER_FROM
-ifnull(available_at_ms, failed_at_ms)
+ifnull(available_at_ms, 0)
 
 -- fragment: LETTER_STATS_ROWS
-SELECT scope, w, n, status='pending' AS d, since, at
+-- A letter can be had as soon as it is there, also if the clock has gone back
+-- since.
+SELECT scope, w, n, status='pending' AS d, max(since, failed_at_ms) AS since, at
 FROM (SELECT *, {{STATS_STATE STATS_CLAIMED LETTER_FROM}}
       FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
       WHERE due IS NOT NULL

@@ -6,8 +6,9 @@
 #     do_oracle_test 17 2000 flood      ;# with bulk steps: long queues
 #
 # After each step the result is compared: rows with all their columns, values,
-# or the code of the error.  Every few steps, and after each ROLLBACK, all
-# documented columns of all tables are compared too.
+# or the code of the error.  Every third step, and after each ROLLBACK, what
+# claimq_stats says or claimq_why is compared; every 25th, and after each
+# ROLLBACK, all documented columns of all tables.
 #
 # When they differ the history is shrunk: steps are left out as long as the
 # rest still fails, and what remains is printed as an SQL script.
@@ -238,6 +239,28 @@ proc oracle_sql_call {op arglist} {
   return "SELECT quote($call)"
 }
 
+proc oracle_sql_stats {discipline scope now} {
+  set where "now_ms=$now"
+  if {$discipline ne "NULL"} {append where " AND discipline='$discipline'"}
+  if {$scope ne "NULL"} {append where " AND scope='$scope'"}
+  return "SELECT * FROM (SELECT [oracle_quoted $model::statscols] AS r\
+    FROM claimq_stats WHERE $where) ORDER BY r"
+}
+
+# And the same of claimq_next_at(): it is now if and only if there is a row
+# claimable.
+proc oracle_sql_why {discipline scope opts now} {
+  set args "'$discipline', [model::lit $scope]"
+  set where "now_ms=$now"
+  dict for {name value} $opts {
+    append where " AND $name=[model::lit $value]"
+  }
+  return "SELECT * FROM (SELECT [oracle_quoted $model::whycols] AS r\
+    FROM claimq_why($args) WHERE $where) ORDER BY r;\
+    SELECT claimq_next_at($args[oracle_options $opts], 'now_ms', $now)\
+    IS $now"
+}
+
 # Statements; the results of all of them are the result of the step.
 proc oracle_sql {op arglist form} {
   if {[info exists ::oracle_table($op)]} {
@@ -249,6 +272,8 @@ proc oracle_sql {op arglist form} {
       return [oracle_sql_insert $op {*}$arglist]
     }
     verb {return [oracle_sql_verb {*}$arglist]}
+    stats {return [oracle_sql_stats {*}$arglist]}
+    why {return [oracle_sql_why {*}$arglist]}
     bulk {
       lassign $arglist what scope n opts now
       return "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n\
@@ -400,7 +425,8 @@ proc oracle_tx {word} {
 # A statement without the columns that only the comparison needs.
 proc oracle_readable {sql} {
   set cols [expr {[string match INSERT* $sql] ? "claim_id" : "*"}]
-  return [regsub {quote\(\w+\)\|\|.*quote\(\w+\) FROM} $sql "$cols FROM"]
+  return [regsub {quote\(\w+\)\|\|.*quote\(\w+\)( AS r)? +FROM} $sql \
+    "$cols FROM"]
 }
 
 # "" if all is well, else what differs.  A step that refers to one that was left
@@ -890,6 +916,43 @@ proc oracle_make_admin {} {
   }
 }
 
+# Look at all scopes, or at one; or ask why a claim takes what it takes.
+proc oracle_make_see {} {
+  set now $::O(now)
+  set scope [dict create session [oracle_one {s1 s1 s2 s3}] \
+    lane [oracle_one {l1 l1 l2}] outbox [oracle_one {q1 q1 q2 q3}] \
+    contest [oracle_one {0/a 0/b 7/a}] \
+    dead_letter [oracle_one {s1 l1 q1/0 q1/1}]]
+  set what [oracle_one {session session lane lane lane outbox contest
+    dead_letter}]
+  if {[oracle_chance 35]} {return [list stats [list NULL NULL $now]]}
+  if {[oracle_chance 15]} {
+    return [list stats [list $what [dict get $scope $what] $now]]
+  }
+  set scope [dict get $scope $what]
+  switch $what {
+    session {
+      if {[oracle_chance 30]} {set scope NULL}
+      set opts [oracle_opts {boundary 40 active_turn_checkpoint
+        take 50 {any session_command} serial 40 1}]
+    }
+    lane {
+      set opts [oracle_opts {partition 15 {1 -3}
+        capabilities 75 {{["gpu","net"]} {["gpu"]} {["a","b","gpu","net"]}}}]
+    }
+    outbox {set opts [oracle_opts {partition 30 {0 1 2 7}}]}
+    contest {
+      lassign [split $scope /] kind scope
+      set opts [list kind $kind]
+    }
+    dead_letter {
+      if {[oracle_chance 50]} {set scope NULL}
+      set opts [oracle_opts {source 40 {session lane outbox}}]
+    }
+  }
+  return [list why [list $what $scope $opts $now]]
+}
+
 proc oracle_make_tx {} {
   if {[llength $::O(stack)] == 0} {
     return [list tx [list [oracle_one {BEGIN {BEGIN IMMEDIATE} SAVEPOINT}]]]
@@ -1020,7 +1083,13 @@ proc do_oracle_test {seed n {kind mixed}} {
     lappend steps $step
     set why [oracle_step $step]
     oracle_note $step
-    if {$why eq "" && ($i%25 == 0 || [string match *ROLLBACK* $step])} {
+    set back [string match *ROLLBACK* $step]
+    if {$why eq "" && ($i%3 == 0 || $back)} {
+      set step [list see$i {*}[oracle_make_see]]
+      lappend steps $step
+      set why [oracle_step $step]
+    }
+    if {$why eq "" && ($i%25 == 0 || $back)} {
       set why [oracle_compare]
     }
   }

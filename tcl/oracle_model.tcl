@@ -34,6 +34,7 @@ namespace eval model {
 }
 
 source [file join [file dirname [info script]] oracle_limit.tcl]
+source [file join [file dirname [info script]] oracle_see.tcl]
 
 #--------------------------------------------------------------------------
 # Values, rows, errors

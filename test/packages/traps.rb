@@ -50,6 +50,27 @@ def lock(path)
   puts "jobs: #{db.get_first_value('SELECT count(*) FROM claimq_job')}"
 end
 
+# A transaction that is left by exit.
+def leave(path)
+  db = fresh(path, 0)
+  count = 'SELECT count(*) FROM claimq_job'
+  work = lambda do |*|
+    db.execute("SELECT claimq_submit('l', 'x')")
+    exit
+  end
+  begin
+    db.transaction(:immediate, &work)
+  rescue SystemExit
+    puts "gem: #{db.get_first_value(count)}"
+  end
+  begin
+    Claimq.transaction(db, &work)
+  rescue SystemExit
+    puts "claimq: #{db.get_first_value(count)}"
+  end
+  puts "value: #{Claimq.transaction(db) { 7 }}"
+end
+
 # A binary string is bound as a BLOB.
 def binary(path)
   db = fresh(path, 1)

@@ -1,10 +1,10 @@
 // Package claimq is queues of leased, fenced work in ordinary SQLite tables.
 //
 //	db, err := claimq.Open("app.db")
-//	tx, err := db.Begin()                    // BEGIN IMMEDIATE
-//	tx.Exec("INSERT INTO orders VALUES (?)", 42)
-//	tx.Exec("SELECT claimq_submit('mail', ?)", "order 42")
-//	tx.Commit()                              // the order and its job: both
+//	tx, err := db.Begin() // BEGIN IMMEDIATE
+//	_, err = tx.Exec("INSERT INTO orders VALUES (?)", 42)
+//	_, err = tx.Exec("SELECT claimq_submit('mail', ?)", "order 42")
+//	err = tx.Commit() // the order and its job: both
 //
 //	worker := claimq.Worker{Path: "app.db", Lane: "mail", Handler: handle}
 //	_, err = worker.Run(context.Background())
@@ -84,24 +84,20 @@ func initialise(db *sql.DB) error {
 	}
 }
 
-// Transaction runs f in BEGIN IMMEDIATE … COMMIT on one connection, and rolls
-// back if f returns an error or panics.
-func Transaction(ctx context.Context, conn *sql.Conn, f func() error) error {
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+// Transaction runs f in a transaction, and commits unless f returns an error or
+// panics.  It is BEGIN IMMEDIATE in a database that was opened by Open, or with
+// _txlock=immediate.
+func Transaction(ctx context.Context, db *sql.DB,
+	f func(*sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
 		return err
 	}
-	done := false
-	defer func() {
-		if !done {
-			conn.ExecContext(context.Background(), "ROLLBACK")
-		}
-	}()
-	err := f()
-	if err == nil {
-		_, err = conn.ExecContext(ctx, "COMMIT")
+	defer tx.Rollback() // does nothing after Commit
+	if err = f(tx); err != nil {
+		return err
 	}
-	done = err == nil
-	return err
+	return tx.Commit()
 }
 
 var codeOf = regexp.MustCompile(`\bclaimq: ([a-z_]+): `)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,10 +24,6 @@ type Job struct {
 	ClaimID, LeaseToken string
 	Row                 map[string]any
 	Stopping            <-chan struct{} // closed when the worker is to end
-
-	ctx   context.Context // the handler's; over when the job is settled or lost
-	end   context.CancelCauseFunc
-	taken atomic.Bool
 }
 
 // Text is the payload as text.
@@ -39,14 +34,15 @@ func (j *Job) Text() string {
 	return fmt.Sprint(j.Payload)
 }
 
-// execer is a sql.DB, a sql.Conn or a sql.Tx.
-type execer interface {
+// querier is a sql.DB, a sql.Conn or a sql.Tx.
+type querier interface {
 	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
 }
 
 // Complete completes the job on a connection or in a transaction of the
 // handler's own, with the handler's writes: both happen, or neither.
-func (j *Job) Complete(ctx context.Context, tx execer) error {
+func (j *Job) Complete(ctx context.Context, tx querier) error {
 	_, err := tx.ExecContext(ctx, "SELECT claimq_complete(?, ?)", j.ClaimID,
 		j.LeaseToken)
 	return err
@@ -71,27 +67,30 @@ func Retry(reason string, delay time.Duration) error {
 // Reject, returned by a handler, makes the job a dead letter.
 func Reject(reason string) error { return reject{reason} }
 
-// readJobs reads all rows of a claim, and closes them.
-func readJobs(rows *sql.Rows, stopping <-chan struct{}) ([]*Job, error) {
+// readJobs runs a claim and reads all its rows.
+func readJobs(db querier, stopping <-chan struct{}, claim string,
+	values ...any) (jobs []*Job, err error) {
+	rows, err := db.QueryContext(context.Background(), claim, values...)
+	if err != nil {
+		return nil, err
+	}
 	defer rows.Close()
 	names, err := rows.Columns()
-	values, into := make([]any, len(names)), make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
+	columns, into := make([]any, len(names)), make([]any, len(names))
+	for i := range columns {
+		into[i] = &columns[i]
 	}
-	var jobs []*Job
 	for err == nil && rows.Next() {
 		err = rows.Scan(into...)
 		row := make(map[string]any, len(names))
 		for i, name := range names {
-			row[name] = values[i]
+			row[name] = columns[i]
 		}
 		j := &Job{Payload: row["payload"], Row: row, Stopping: stopping}
 		j.ID, _ = row["job_id"].(int64)
 		j.Attempt, _ = row["attempt_index"].(int64)
 		j.ClaimID, _ = row["claim_id"].(string)
 		j.LeaseToken, _ = row["lease_token"].(string)
-		j.ctx, j.end = context.WithCancelCause(context.Background())
 		jobs = append(jobs, j)
 	}
 	if err == nil {
@@ -100,61 +99,64 @@ func readJobs(rows *sql.Rows, stopping <-chan struct{}) ([]*Job, error) {
 	return jobs, err
 }
 
-func (j *Job) lost() bool { return context.Cause(j.ctx) == ErrLost }
-
-// take is true for the first who asks: the loop, which begins the job, or keep,
-// which gives it back when the worker is stopping.
-func (j *Job) take() bool {
-	return !j.lost() && j.taken.CompareAndSwap(false, true)
-}
-
-// call calls a verb, such as "renew(?, ?, ?)", unless the claim is lost.  That
-// it is lost ends the handler's context, and is no error.
-func (j *Job) call(conn execer, verb string, values ...any) error {
-	if j.lost() {
-		return nil
-	}
-	_, err := conn.ExecContext(context.Background(), "SELECT claimq_"+verb,
+// call calls a verb for the job, such as "renew(?, ?, ?)".
+func (j *Job) call(db querier, verb string, values ...any) error {
+	_, err := db.ExecContext(context.Background(), "SELECT claimq_"+verb,
 		append([]any{j.ClaimID, j.LeaseToken}, values...)...)
-	if Code(err) == "claim_lost" {
-		j.end(ErrLost)
-		return nil
-	}
 	return err
 }
 
-// handle calls the handler.  A panic is an error like others.
-func (j *Job) handle(f func(context.Context, *Job) (any, error)) (
-	result any, err error) {
-	defer func() {
-		if why := recover(); why != nil {
-			err = fmt.Errorf("panic: %v", why)
-			log.Printf("claimq: job %d: %v\n%s", j.ID, err, debug.Stack())
-		}
-	}()
-	return f(j.ctx, j)
+// outcome is what a handler returned.
+type outcome struct {
+	result any
+	err    error
 }
 
-// settle settles the job by what its handler returned.
-func (j *Job) settle(conn execer, result any, failed error) error {
-	value, err := driver.DefaultParameterConverter.ConvertValue(result)
+// start calls the handler in a goroutine of its own, and has a channel that
+// gets the outcome.  A panic is an error like others.
+func (j *Job) start(ctx context.Context,
+	handler func(context.Context, *Job) (any, error)) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		end := outcome{err: errors.New("the handler has ended its goroutine")}
+		defer func() {
+			if why := recover(); why != nil {
+				end.err = fmt.Errorf("panic: %v", why)
+				log.Printf("claimq: job %d: %v\n%s", j.ID, end.err, debug.Stack())
+			}
+			done <- end
+		}()
+		end.result, end.err = handler(ctx, j)
+	}()
+	return done
+}
+
+// settle settles the job by what its handler returned.  That the claim is lost
+// is no error: there is nothing to settle.
+func (j *Job) settle(db querier, end outcome) error {
+	value, err := driver.DefaultParameterConverter.ConvertValue(end.result)
 	if err != nil { // no value of SQL
 		var text []byte
-		text, err = json.Marshal(result)
+		text, err = json.Marshal(end.result)
 		value = string(text)
 	}
-	if failed == nil {
-		failed = err
+	if end.err != nil {
+		err = end.err
 	}
 	var later retry
 	var never reject
 	switch {
-	case failed == nil:
-		return j.call(conn, "complete(?, ?, 'result', ?)", value)
-	case errors.As(failed, &never):
-		return j.call(conn, "reject(?, ?, ?)", failed.Error())
+	case err == nil:
+		err = j.call(db, "complete(?, ?, 'result', ?)", value)
+	case errors.As(err, &never):
+		err = j.call(db, "reject(?, ?, ?)", err.Error())
+	default:
+		errors.As(err, &later)
+		err = j.call(db, "retry(?, ?, ?, 'delay_ms', ?)", err.Error(),
+			later.delay)
 	}
-	errors.As(failed, &later)
-	return j.call(conn, "retry(?, ?, ?, 'delay_ms', ?)", failed.Error(),
-		later.delay)
+	if Code(err) == "claim_lost" {
+		return nil
+	}
+	return err
 }

@@ -75,9 +75,19 @@ module Claimq
     Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 
-  # BEGIN IMMEDIATE, the block, COMMIT; ROLLBACK if the block raises.
-  def transaction(db, &block)
-    db.transaction(:immediate, &block)
+  # BEGIN IMMEDIATE, the block, COMMIT; ROLLBACK if the block raises.  Returns
+  # what the block returns.  (The gem's own commits when a block is left by exit
+  # or by Ctrl-C, and returns true.)
+  def transaction(db)
+    db.execute('BEGIN IMMEDIATE')
+    begin
+      yield db
+    rescue Exception
+      raised = true
+      raise
+    ensure
+      db.execute(raised ? 'ROLLBACK' : 'COMMIT') if db.transaction_active?
+    end
   end
 
   # The code of an error of claimq, such as "claim_lost", whatever has been

@@ -29,7 +29,7 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-/// What a handler returns.
+/// What a handler returns: `Ok` completes the job, with the value as its result.
 pub type Outcome<R> = std::result::Result<R, Failure>;
 
 /// What a handler gets.
@@ -42,26 +42,29 @@ pub struct Job {
     pub lease_token: String,
     /// All columns of the claim.
     pub row: HashMap<String, Value>,
-    pub(crate) begun: AtomicBool,
+    taken: AtomicBool,
     lost: AtomicBool,
     stopping: Arc<AtomicBool>,
 }
 
 impl Job {
-    pub(crate) fn new(row: &Row, stopping: &Arc<AtomicBool>) -> Result<Job> {
+    pub(crate) fn new(
+        row: &Row,
+        stopping: &Arc<AtomicBool>,
+    ) -> Result<Arc<Job>> {
         let names = row.as_ref().column_names().into_iter();
         let values = names.map(|name| Ok((name.to_string(), row.get(name)?)));
-        Ok(Job {
+        Ok(Arc::new(Job {
             id: row.get("job_id")?,
             payload: row.get("payload")?,
             attempt: row.get("attempt_index")?,
             claim_id: row.get("claim_id")?,
             lease_token: row.get("lease_token")?,
             row: values.collect::<Result<_>>()?,
-            begun: AtomicBool::default(),
+            taken: AtomicBool::default(),
             lost: AtomicBool::default(),
             stopping: stopping.clone(),
-        })
+        }))
     }
 
     /// True when somebody else has taken the job over: the handler should stop,
@@ -88,6 +91,12 @@ impl Job {
     pub fn complete(&self, db: &Connection) -> Result<()> {
         let claim: [&dyn ToSql; 2] = [&self.claim_id, &self.lease_token];
         call(db, "SELECT claimq_complete(?, ?)", &claim)
+    }
+
+    /// True for the first who asks: the loop of the worker, which begins the
+    /// job, or the thread that gives it back when the worker is stopping.
+    pub(crate) fn take(&self) -> bool {
+        !self.lost() && !self.taken.swap(true, SeqCst)
     }
 
     /// Calls the handler.  A panic is a failure like any other.

@@ -24,8 +24,6 @@ mod code;
 #[cfg(feature = "worker")]
 mod db;
 #[cfg(feature = "worker")]
-mod held;
-#[cfg(feature = "worker")]
 mod job;
 #[cfg(feature = "worker")]
 mod worker;

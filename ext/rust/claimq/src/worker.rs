@@ -1,32 +1,32 @@
 use crate::db::{call, open, transaction};
-use crate::held::Held;
 use crate::job::{Job, Outcome};
-use rusqlite::types::Value;
-use rusqlite::{params, Connection, Result};
+use rusqlite::{params, types::Value, Connection, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag::register, low_level::unregister};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError::Timeout};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use std::{process, thread};
 
-const WAIT_MS: i64 = 500; // a stop is seen when it returns
+const BEAT: Duration = Duration::from_millis(50); // a stop is seen after it
+const CLAIM: &str = "SELECT * FROM claimq_lane(?, ?, ?, ?)
+    WHERE capabilities=? AND partition=?";
+const WAIT: &str = "SELECT claimq_wait(500, 'lane', ?, 'capabilities', ?,
+    'partition', ?)";
+type Held = Mutex<Vec<Arc<Job>>>;
 
 /// The loop of a worker, whole.
 ///
-/// What the handler returns decides what becomes of the job: `Ok` completes it,
-/// with the value as its result; see [`crate::Failure`] for the rest.  A panic of the
-/// handler is a failure like any other.
-///
-/// One connection claims, waits and settles; it settles a job and takes the
-/// next one in the same transaction.  A thread with a connection of its own
-/// renews what is held at a third of the lease.  If somebody else has taken a
-/// job over (after a pause longer than the lease, or by claimq_revoke),
-/// [`Job::lost`] says so, and the worker goes on with the next job.
-///
-/// SIGTERM and SIGINT, or the flag `stop`, end the loop: what is held and not
-/// begun is given back at once, and the job at hand is finished.
+/// One connection claims, waits and settles, by what the handler returns
+/// ([`Outcome`]); it settles a job and takes the next one in the same
+/// transaction.  A thread with a connection of its own renews what is held at a
+/// third of the lease.  If somebody else has taken a job over (after a pause
+/// longer than the lease, or by claimq_revoke), [`Job::lost`] says so, and the
+/// worker goes on with the next job.  SIGTERM and SIGINT, or the flag `stop`,
+/// end the loop: what is held and not begun is given back at once, and the job
+/// at hand is finished.
 pub struct Worker {
     pub path: PathBuf,
     pub lane: String,
@@ -41,13 +41,11 @@ pub struct Worker {
     pub partition: i64,
     /// Ends `run` when it is set to true.
     pub stop: Arc<AtomicBool>,
-    held: Held,
 }
 
 impl Worker {
     pub fn new(path: impl AsRef<Path>, lane: &str) -> Worker {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_nanos();
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         Worker {
             path: path.as_ref().to_path_buf(),
             lane: lane.to_string(),
@@ -57,101 +55,78 @@ impl Worker {
             capabilities: "[]".to_string(),
             partition: 0,
             stop: Arc::default(),
-            held: Held::default(),
         }
     }
 
     /// Works until it is stopped; returns how many jobs were begun.
     pub fn run<R: Into<Value>>(
         &self,
-        handler: impl FnMut(&Job) -> Outcome<R>,
+        mut handler: impl FnMut(&Job) -> Outcome<R>,
     ) -> Result<u64> {
         let (mut db, second) = (open(&self.path)?, open(&self.path)?);
         let signals = [SIGTERM, SIGINT].map(|s| register(s, self.stop.clone()));
-        let end = AtomicBool::new(false);
-        let renew = || self.held.renew(second, self.lease, &self.stop, &end);
+        let lane = params![self.lane, self.capabilities, self.partition];
+        let held = Held::default();
+        let (end, ended) = channel();
         let result = thread::scope(|scope| {
-            scope.spawn(renew);
-            let result = self.work(&mut db, handler);
-            end.store(true, SeqCst);
-            result
+            scope.spawn(|| self.renew(second, &held, ended));
+            let (mut begun, _end) = (0, end); // the thread ends with _end
+            while !self.stop.load(SeqCst) {
+                let mut jobs = held.lock().unwrap().clone();
+                if let Some(job) = jobs.iter().find(|job| job.take()).cloned() {
+                    begun += 1;
+                    let outcome = job.handle(&mut handler);
+                    let tx = transaction(&mut db)?; // one commit for each job
+                    job.settle(&tx, outcome)?;
+                    jobs.retain(|other| other.id != job.id && !other.lost());
+                    if jobs.is_empty() && !self.stop.load(SeqCst) {
+                        jobs = self.claim(&tx)?;
+                    }
+                    tx.commit()?;
+                } else {
+                    jobs = self.claim(&db)?;
+                    if jobs.is_empty() {
+                        call(&db, WAIT, lane)?;
+                    }
+                }
+                *held.lock().unwrap() = jobs;
+            }
+            Ok(begun)
         });
-        self.held.give_back(&db, |_| true); // also what could not be settled
         for id in signals.into_iter().flatten() {
             unregister(id);
         }
         result
     }
 
-    fn work<R: Into<Value>>(
-        &self,
-        db: &mut Connection,
-        mut handler: impl FnMut(&Job) -> Outcome<R>,
-    ) -> Result<u64> {
-        let mut begun = 0;
-        while !self.stopping() {
-            let taken;
-            if let Some(job) = self.held.begin() {
-                begun += 1;
-                let outcome = job.handle(&mut handler);
-                taken = self.settle(db, &job, outcome)?;
-            } else {
-                taken = self.claim(db)?;
-                if taken.is_empty() {
-                    self.wait(db)?;
-                }
-            }
-            self.held.add(taken);
-        }
-        Ok(begun)
-    }
-
-    fn stopping(&self) -> bool {
-        self.stop.load(SeqCst)
-    }
-
-    /// Settles the job, and takes the next one with the same commit.
-    fn settle<R: Into<Value>>(
-        &self,
-        db: &mut Connection,
-        job: &Job,
-        outcome: Outcome<R>,
-    ) -> Result<Vec<Arc<Job>>> {
-        let mut taken = vec![];
-        let tx = transaction(db)?;
-        job.settle(&tx, outcome)?;
-        if self.held.is_last() && !self.stopping() {
-            taken = self.claim(&tx)?;
-        }
-        tx.commit()?;
-        self.held.remove_first();
-        Ok(taken)
-    }
-
     fn claim(&self, db: &Connection) -> Result<Vec<Arc<Job>>> {
-        let (lease, can) = (self.lease.as_millis() as i64, &self.capabilities);
-        let sql = "SELECT * FROM claimq_lane WHERE lane=? AND owner=?
-                   AND ttl_ms=? AND max_jobs=? AND capabilities=?
-                   AND partition=?";
-        db.prepare_cached(sql)?
-            .query_map(
-                (
-                    &self.lane,
-                    &self.owner,
-                    lease,
-                    self.batch,
-                    can,
-                    self.partition,
-                ),
-                |row| Ok(Arc::new(Job::new(row, &self.stop)?)),
-            )?
+        let (lane, owner, can) = (&self.lane, &self.owner, &self.capabilities);
+        let lease = self.lease.as_millis() as i64;
+        let values = (lane, owner, lease, self.batch, can, self.partition);
+        db.prepare_cached(CLAIM)?
+            .query_map(values, |row| Job::new(row, &self.stop))?
             .collect()
     }
 
-    fn wait(&self, db: &Connection) -> Result<()> {
-        let sql = "SELECT claimq_wait(?, 'lane', ?, 'capabilities', ?,
-                                      'partition', ?)";
-        let (can, partition) = (&self.capabilities, self.partition);
-        call(db, sql, params![WAIT_MS, self.lane, can, partition])
+    /// The thread.  It renews what is held at a third of the lease, and gives
+    /// back what is not begun once the worker is stopping, and everything at
+    /// the end.  What fails is tried again the next time, or the lease ends.
+    fn renew(&self, db: Connection, held: &Held, end: Receiver<()>) {
+        let lease = self.lease.as_millis() as i64;
+        let (mut renewed, mut ended) = (Instant::now(), false);
+        while !ended {
+            ended = end.recv_timeout(BEAT.min(self.lease / 3)) != Err(Timeout);
+            let due = renewed.elapsed() >= self.lease / 3;
+            if due {
+                renewed = Instant::now();
+            }
+            for job in held.lock().unwrap().iter() {
+                if ended || self.stop.load(SeqCst) && job.take() {
+                    let _ = job.verb(&db, "release(?, ?)", &[]);
+                } else if due {
+                    let _ = job.verb(&db, "renew(?, ?, ?)", &[&lease]);
+                }
+            }
+        }
     }
 }
