@@ -145,12 +145,6 @@ BEGIN
     WHERE old.group_id>0 AND old.group_id<>new.group_id;
 END;
 
-CREATE TRIGGER {{S}}.claimq_slot_delete AFTER DELETE ON claimq_slot
-WHEN old.group_id>0
-BEGIN
-  INSERT OR ABORT INTO claimq_group_look VALUES(old.group_id);
-END;
-
 -- When claims began: the last `rate` of a lane (group_id 0) and the last
 -- `group_rate` of a group, numbered one after the other.
 CREATE TABLE {{S}}.claimq_start(
@@ -161,23 +155,26 @@ CREATE TABLE {{S}}.claimq_start(
   PRIMARY KEY(lane_id, group_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The clock has gone back, to new.last_ms: what began later than that began
--- then.  Without this a start that was written when the clock was far ahead
--- would be in the window until then.
-CREATE TRIGGER {{S}}.claimq_limit_back AFTER UPDATE OF last_ms ON claimq_limit
-WHEN new.last_ms<old.last_ms
+-- The clock has gone back, to at_ms: what began later than that began then.
+-- Without this a start that was written when the clock was far ahead would be
+-- in the window until then.
+CREATE VIEW {{S}}.claimq_limit_back(lane_id, at_ms) AS SELECT NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_limit_back_insert INSTEAD OF INSERT
+ON claimq_limit_back
 BEGIN
-  UPDATE claimq_start SET at_ms=new.last_ms
+  UPDATE claimq_limit SET last_ms=new.at_ms WHERE lane_id=new.lane_id;
+  UPDATE claimq_start SET at_ms=new.at_ms
   WHERE lane_id=new.lane_id AND group_id IN (
       SELECT 0 UNION ALL
       SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
-      WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms)
-    AND at_ms>new.last_ms;
+      WHERE g.lane_id=new.lane_id AND g.at_ms>new.at_ms)
+    AND at_ms>new.at_ms;
   INSERT OR ABORT INTO claimq_group_look
   SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
-  WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms;
-  UPDATE claimq_group SET at_ms=new.last_ms
-  WHERE lane_id=new.lane_id AND at_ms>new.last_ms;
+  WHERE g.lane_id=new.lane_id AND g.at_ms>new.at_ms;
+  UPDATE claimq_group SET at_ms=new.at_ms
+  WHERE lane_id=new.lane_id AND at_ms>new.at_ms;
 END;
 
 -- The groups of lanes that keep them: one row for each group_key.
@@ -186,7 +183,7 @@ CREATE TABLE {{S}}.claimq_group(
   lane_id     TEXT NOT NULL,
   group_key   TEXT NOT NULL,
   opens_at_ms INTEGER NOT NULL DEFAULT -1, -- when its limits let a claim begin;
-                                           -- -1: at any time
+                                           -- -1: at any time; 0: look
   turn        INTEGER NOT NULL DEFAULT 0,  -- its last one; 0: none yet
   at_ms       INTEGER NOT NULL DEFAULT 0,  -- when its last claim began
   UNIQUE(lane_id, group_key)
@@ -344,6 +341,9 @@ BEGIN
       new.claimed_at_ms, new.slot
     WHERE new.slot IS NOT NULL AND new.claim_id IS NOT old.claim_id;
   DELETE FROM claimq_slot WHERE job_id=new.job_id AND new.slot IS NULL;
+  INSERT OR ABORT INTO claimq_group_look
+    SELECT group_id FROM claimq_head
+    WHERE head_id=-old.cap_id AND new.slot IS NULL AND old.slot IS NOT NULL;
   INSERT OR ABORT INTO claimq_slot
     SELECT new.job_id, new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
@@ -375,7 +375,8 @@ CREATE TRIGGER {{S}}.claimq_job_slot_delete AFTER DELETE ON claimq_job
 WHEN old.terminal_at_ms IS NULL AND (old.slot IS NOT NULL OR old.cap_id<0)
 BEGIN
   DELETE FROM claimq_slot WHERE job_id=old.job_id;
-  INSERT OR ABORT INTO claimq_head_look SELECT -old.cap_id WHERE old.cap_id<0;
+  INSERT OR ABORT INTO claimq_group_look
+    SELECT group_id FROM claimq_head WHERE head_id=-old.cap_id;
 END;
 
 CREATE VIEW {{S}}.claimq_slot_taken(lane_id, group_id, at_ms, turn) AS
@@ -515,8 +516,10 @@ SELECT min(at) AS at_ms FROM (
   WHERE {{LIMIT_HEADS}} AND due>:now)
 
 -- name: LIMIT_LOOK
--- Look again at the heads of a list.
-INSERT INTO {{S}}.claimq_head_look SELECT id FROM claimq_ids(:ids)
+-- Look again at the heads of a list, and at their groups.
+INSERT INTO {{S}}.claimq_group_look
+SELECT h.group_id FROM claimq_ids(:ids) AS l
+  CROSS JOIN {{S}}.claimq_head AS h ON h.head_id=l.id
 
 -- name: LIMIT_OPENED
 -- Heads of the list whose group has opened stand among the open ones.
@@ -550,8 +553,10 @@ FROM claimq_ids(:ids) AS l
 WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
 
 -- name: LIMIT_BACK
--- The clock has gone back.  A trigger does the rest.
-UPDATE {{S}}.claimq_limit SET last_ms=:now WHERE lane_id=:lane AND last_ms>:now
+-- The clock has gone back.
+INSERT INTO {{S}}.claimq_limit_back
+SELECT lane_id, :now FROM {{S}}.claimq_limit
+WHERE lane_id=:lane AND last_ms>:now
 
 --------------------------------------------------------------------------
 -- claimq_limit()
@@ -709,12 +714,14 @@ FROM (SELECT job_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: LIMIT_CHECK_GROUPS like CHECK
+-- opens_at_ms 0: a claim looks first.
 SELECT 'claimq_group' AS table_name, g.group_id AS row_key,
   CASE WHEN o.group_id IS NULL THEN 'its lane keeps no groups'
        ELSE 'opens_at_ms is not when it opens' END AS problem
 FROM {{S}}.claimq_group AS g LEFT JOIN {{S}}.claimq_group_opens AS o
   ON o.group_id=g.group_id
 WHERE o.opens_at_ms IS NOT g.opens_at_ms
+  AND (g.opens_at_ms<>0 OR o.group_id IS NULL)
 
 -- name: LIMIT_CHECK_HEADS like CHECK
 -- place may be -1 although the group has opened only since.

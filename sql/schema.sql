@@ -747,7 +747,8 @@ BEGIN
 END;
 
 -- One that was replaced.  A job that waits for others, or for which others
--- wait, stays.  The slot of one that is gone is free.
+-- wait, stays.  The slot of one that is gone is free, and the next claim looks
+-- at its group: to compute when that opens would be much to compile here.
 CREATE VIEW {{S}}.claimq_job_gone(job_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_gone_insert INSTEAD OF INSERT ON claimq_job_gone
@@ -757,6 +758,10 @@ BEGIN
     OR EXISTS(SELECT 1 FROM claimq_after AS a INDEXED BY claimq_after_by_after
         CROSS JOIN claimq_job AS j
       WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
+  UPDATE claimq_head SET place=0 WHERE place>0 AND group_id=(
+    SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
+  UPDATE claimq_group SET opens_at_ms=0 WHERE group_id=(
+    SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
   DELETE FROM claimq_slot WHERE job_id=new.job_id;
 END;
 
