@@ -501,6 +501,7 @@ static void cqInitFunc(CqOp *p, CqCall *pCall){
   init.task.bInit = 1;
   init.task.iAnswer = CLAIMQ_SCHEMA_VERSION;
   init.aOpt = pCall->aOpt;
+  claimqCheckTriggers(p);
   p->pConn->bChecked = 1;
   claimqRun(p, &init.task);
   p->pConn->bChecked = 0;
