@@ -1383,9 +1383,18 @@ static void fzPlay(int n, void (*xStep)(void), const char *zBytes, int nByte){
   fzI = saved;
 }
 
-/* How a history begins: with nothing, with work, with dead letters as well. */
+/* How a history begins: with nothing, with work, with dead letters as well,
+** with schedules and jobs that wait for others. */
 static void fzPrologue(int e){
   if( e==0 ) return;
+  if( e==3 ){
+    fzPlay(1, fzSchedule, "\0\0\0\0\4\1", 6);
+    fzPlay(1, fzSchedule, "\1", 1);
+    fzPlay(3, fzSubmit, "\0\0\0\0\0\0\0\0\0\5\0\0\3", 13);
+    fzPlay(2, fzSubmit, "\0\0\0\0\0\0\0\0\0\6\1\2\2", 13);
+    fzCheck();
+    return;
+  }
   fzPlay(5, fzEnqueue, "\0\0\0\1", 4);
   fzPlay(2, fzEnqueue, "\1\0\0\1", 4);
   fzPlay(4, fzSubmit, "\0", 1);
@@ -1431,7 +1440,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
   fzLevel = 0;
   fzReader = 0;
   fzBorrow(&fzDb, &fzImage);
-  fzPrologue(fzChoose(3));
+  fzPrologue(fzChoose(4));
   for(i=0; i<150 && fzMore(&fzI); i++){
     fzStep();
     fzCheck();
