@@ -114,7 +114,8 @@ final class Claimq
     {
         $parts = explode('?', $sql);
         if (count($parts) !== count($values) + 1) {
-            throw new InvalidArgumentException('as many values as "?"');
+            throw new InvalidArgumentException(
+                'give as many values as there are "?" in the SQL');
         }
         $out = array_shift($parts);
         foreach ($values as $i => $value) {
