@@ -319,8 +319,8 @@ proc story_sigterm {} {
 }
 
 # A job that takes longer than its lease is renewed, and so is one that waits
-# behind it.  One that is taken away is reported as lost, is not settled, and the
-# worker goes on.
+# behind it.  One that is taken away is reported as lost, is not settled, and
+# the worker goes on.
 proc story_lost {} {
   step a-long-job-is-renewed {
     db eval {SELECT claimq_submit('r', 'hold r1', 'priority', 1),
