@@ -218,6 +218,16 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
+-- But its place itself is given by claimq.  (Not a CHECK: a plain INSERT leaves
+-- it NULL until its trigger has run.  A claim of ready rows and its complete do
+-- not write it, and so pay nothing.)
+CREATE TRIGGER {{S}}.claimq_batch_due AFTER UPDATE OF due ON claimq_batch
+WHEN new.due IS NULL OR new.due<-1 OR new.due>=0 AND new.claim_id IS NULL
+  AND new.due<>max(0, ifnull(new.available_at_ms, new.enqueued_at_ms))
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
+END;
+
 -- Look at a session, and write down what is found: INSERT INTO this view.
 CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
 
