@@ -158,13 +158,15 @@ static void cqLockFirst(CqOp *p){
 */
 CQ_PRIV int claimqSettings(CqOp *p){
   CqConn *pConn = p->pConn;
+  const void *z;
   CqStmt s;
   if( p->rc || pConn->bSettings ) return pConn->mSettings;
   cqLockFirst(p);
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
-    pConn->bUtf8 = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_utf8);
+    z = sqlite3_value_blob(claimqColValue(&s, CQ_COL_META_SETTINGS_name));
+    pConn->bUtf8 = z && memcmp(z, "se", 2)==0;
     pConn->bSettings = 1;
   }
   claimqStmtDone(p, &s);

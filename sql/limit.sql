@@ -46,20 +46,20 @@ CREATE TRIGGER {{S}}.claimq_limit_insert AFTER INSERT ON claimq_limit
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: claims of this database do not look for limits yet: set the first one with claimq_limit()')
   WHERE NOT (SELECT value FROM claimq_meta WHERE name='settings') & 64;
-  INSERT INTO claimq_limit_place VALUES(new.lane_id);
+  INSERT OR ABORT INTO claimq_limit_place VALUES(new.lane_id);
 END;
 
 CREATE TRIGGER {{S}}.claimq_limit_update AFTER UPDATE OF lane_id, max_active,
   rate, per_ms, group_max_active, group_rate, group_per_ms, fair ON claimq_limit
 BEGIN
-  INSERT INTO claimq_limit_place VALUES(new.lane_id);
-  INSERT INTO claimq_limit_place SELECT old.lane_id
+  INSERT OR ABORT INTO claimq_limit_place VALUES(new.lane_id);
+  INSERT OR ABORT INTO claimq_limit_place SELECT old.lane_id
   WHERE old.lane_id<>new.lane_id;
 END;
 
 CREATE TRIGGER {{S}}.claimq_limit_delete AFTER DELETE ON claimq_limit
 BEGIN
-  INSERT INTO claimq_limit_place VALUES(old.lane_id);
+  INSERT OR ABORT INTO claimq_limit_place VALUES(old.lane_id);
 END;
 
 -- The limits of a lane have changed.  What no limit asks for any more is
@@ -101,11 +101,11 @@ BEGIN
         AND j.terminal_at_ms IS NULL AND j.claim_id IS NOT NULL)
     AND due<0;
   INSERT INTO claimq_job_set
-  SELECT job_id FROM claimq_job NOT INDEXED
+  SELECT job_id, 0 FROM claimq_job NOT INDEXED
   WHERE lane_id=new.lane_id AND terminal_at_ms IS NULL
     AND (group_key IS NOT NULL OR claim_id IS NOT NULL)
   ORDER BY job_id;
-  INSERT INTO claimq_group_look
+  INSERT OR ABORT INTO claimq_group_look
   SELECT group_id FROM claimq_group WHERE lane_id=new.lane_id
   ORDER BY group_key;
 END;
@@ -134,20 +134,15 @@ CREATE INDEX {{S}}.claimq_slot_by_key ON claimq_slot(lane_id, source_key)
 CREATE TRIGGER {{S}}.claimq_slot_insert AFTER INSERT ON claimq_slot
 WHEN new.group_id>0
 BEGIN
-  INSERT INTO claimq_group_look VALUES(new.group_id);
+  INSERT OR ABORT INTO claimq_group_look VALUES(new.group_id);
 END;
 
 CREATE TRIGGER {{S}}.claimq_slot_update AFTER UPDATE ON claimq_slot
 BEGIN
-  INSERT INTO claimq_group_look SELECT new.group_id WHERE new.group_id>0;
-  INSERT INTO claimq_group_look SELECT old.group_id
+  INSERT OR ABORT INTO claimq_group_look SELECT new.group_id
+    WHERE new.group_id>0;
+  INSERT OR ABORT INTO claimq_group_look SELECT old.group_id
     WHERE old.group_id>0 AND old.group_id<>new.group_id;
-END;
-
-CREATE TRIGGER {{S}}.claimq_slot_delete AFTER DELETE ON claimq_slot
-WHEN old.group_id>0
-BEGIN
-  INSERT INTO claimq_group_look VALUES(old.group_id);
 END;
 
 -- When claims began: the last `rate` of a lane (group_id 0) and the last
@@ -160,23 +155,26 @@ CREATE TABLE {{S}}.claimq_start(
   PRIMARY KEY(lane_id, group_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The clock has gone back, to new.last_ms: what began later than that began
--- then.  Without this a start that was written when the clock was far ahead
--- would be in the window until then.
-CREATE TRIGGER {{S}}.claimq_limit_back AFTER UPDATE OF last_ms ON claimq_limit
-WHEN new.last_ms<old.last_ms
+-- The clock has gone back, to at_ms: what began later than that began then.
+-- Without this a start that was written when the clock was far ahead would be
+-- in the window until then.
+CREATE VIEW {{S}}.claimq_limit_back(lane_id, at_ms) AS SELECT NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_limit_back_insert INSTEAD OF INSERT
+ON claimq_limit_back
 BEGIN
-  UPDATE claimq_start SET at_ms=new.last_ms
+  UPDATE claimq_limit SET last_ms=new.at_ms WHERE lane_id=new.lane_id;
+  UPDATE claimq_start SET at_ms=new.at_ms
   WHERE lane_id=new.lane_id AND group_id IN (
       SELECT 0 UNION ALL
       SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
-      WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms)
-    AND at_ms>new.last_ms;
-  INSERT INTO claimq_group_look
+      WHERE g.lane_id=new.lane_id AND g.at_ms>new.at_ms)
+    AND at_ms>new.at_ms;
+  INSERT OR ABORT INTO claimq_group_look
   SELECT g.group_id FROM claimq_group AS g INDEXED BY claimq_group_by_time
-  WHERE g.lane_id=new.lane_id AND g.at_ms>new.last_ms;
-  UPDATE claimq_group SET at_ms=new.last_ms
-  WHERE lane_id=new.lane_id AND at_ms>new.last_ms;
+  WHERE g.lane_id=new.lane_id AND g.at_ms>new.at_ms;
+  UPDATE claimq_group SET at_ms=new.at_ms
+  WHERE lane_id=new.lane_id AND at_ms>new.at_ms;
 END;
 
 -- The groups of lanes that keep them: one row for each group_key.
@@ -185,7 +183,7 @@ CREATE TABLE {{S}}.claimq_group(
   lane_id     TEXT NOT NULL,
   group_key   TEXT NOT NULL,
   opens_at_ms INTEGER NOT NULL DEFAULT -1, -- when its limits let a claim begin;
-                                           -- -1: at any time
+                                           -- -1: at any time; 0: look
   turn        INTEGER NOT NULL DEFAULT 0,  -- its last one; 0: none yet
   at_ms       INTEGER NOT NULL DEFAULT 0,  -- when its last claim began
   UNIQUE(lane_id, group_key)
@@ -227,29 +225,31 @@ CREATE INDEX {{S}}.claimq_head_by_due ON claimq_head(
   lane_id, partition_key, cap_id, due
 ) WHERE due IS NOT NULL;
 
--- A job has a group that has no head for it: make one, and the group if that
--- is new, too (group_id is NULL).
-CREATE VIEW {{S}}.claimq_head_new(job_id, group_id) AS SELECT NULL, NULL;
+-- What a job has that its lane does not know yet: its set of capabilities, if
+-- it requires any (required is 1); where groups are kept, its group and a head.
+CREATE VIEW {{S}}.claimq_head_new(job_id, required) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_head_new_insert INSTEAD OF INSERT ON claimq_head_new
 BEGIN
-  INSERT INTO claimq_group(lane_id, group_key)
-    SELECT lane_id, group_key FROM claimq_job
-    WHERE job_id=new.job_id AND new.group_id IS NULL;
+  INSERT INTO claimq_capset(lane_id, partition_key, required)
+    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
+    WHERE job_id=new.job_id AND new.required
+    ON CONFLICT DO NOTHING;
+  INSERT INTO claimq_group(lane_id, group_key, opens_at_ms)
+    SELECT j.lane_id, j.group_key, iif(l.group_max_active=0 OR l.group_rate=0,
+      9223372036854775807, -1)
+    FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
+    WHERE j.job_id=new.job_id AND j.group_key IS NOT NULL AND l.groups
+    ON CONFLICT DO NOTHING;
   INSERT INTO claimq_head(lane_id, partition_key, cap_id, group_id)
     SELECT j.lane_id, j.partition_key, ifnull((
         SELECT s.cap_id FROM claimq_capset AS s
         WHERE s.lane_id=j.lane_id AND s.partition_key=j.partition_key
-          AND s.required=j.required_capabilities), 0),
-      ifnull(new.group_id, (
-        SELECT g.group_id FROM claimq_group AS g
-        WHERE g.lane_id=j.lane_id AND g.group_key=j.group_key))
-    FROM claimq_job AS j WHERE j.job_id=new.job_id
-    ON CONFLICT DO NOTHING;
-  INSERT INTO claimq_group_look
-    SELECT g.group_id FROM claimq_job AS j CROSS JOIN claimq_group AS g
+          AND s.required=j.required_capabilities), 0), g.group_id
+    FROM claimq_job AS j CROSS JOIN claimq_group AS g
       ON g.lane_id=j.lane_id AND g.group_key=j.group_key
-    WHERE j.job_id=new.job_id AND new.group_id IS NULL;
+    WHERE j.job_id=new.job_id
+    ON CONFLICT DO NOTHING;
 END;
 
 -- Look at the jobs of a head, and write down what is found: INSERT INTO this
@@ -259,34 +259,26 @@ CREATE VIEW {{S}}.claimq_head_look(head_id) AS SELECT NULL;
 CREATE TRIGGER {{S}}.claimq_head_look_insert INSTEAD OF INSERT
 ON claimq_head_look
 BEGIN
-  INSERT INTO claimq_head(head_id, lane_id, partition_key, cap_id, group_id,
-    place, due, turn, priority, created_at_ms, job_id)
-  SELECT h.head_id, h.lane_id, h.partition_key, h.cap_id, h.group_id,
-    iif(j.job_id IS NULL, max(h.due, g.opens_at_ms), g.opens_at_ms),
-    iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, h.due, NULL),
-    iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
-  FROM (SELECT head_id, lane_id, partition_key, cap_id, group_id, (
-            SELECT min(w.due)
-            FROM claimq_job AS w INDEXED BY claimq_job_by_due
-            WHERE w.lane_id=claimq_head.lane_id
-              AND w.partition_key=claimq_head.partition_key
-              AND w.cap_id=-head_id AND w.due>=0) AS due
-        FROM claimq_head WHERE head_id=new.head_id) AS h
-    CROSS JOIN claimq_group AS g ON g.group_id=h.group_id
-    CROSS JOIN claimq_limit AS l ON l.lane_id=g.lane_id
-    LEFT JOIN claimq_job AS j ON j.job_id=(
-      SELECT r.job_id FROM claimq_job AS r INDEXED BY claimq_job_by_due
-      WHERE r.lane_id=h.lane_id AND r.partition_key=h.partition_key
-        AND r.cap_id=-h.head_id AND r.due=-1
-      ORDER BY r.priority DESC, r.created_at_ms, r.job_id LIMIT 1)
-  WHERE true
-  ON CONFLICT DO UPDATE SET place=excluded.place, due=excluded.due,
-    turn=excluded.turn, priority=excluded.priority,
-    created_at_ms=excluded.created_at_ms, job_id=excluded.job_id
-  WHERE place IS NOT excluded.place OR due IS NOT excluded.due
-    OR turn<>excluded.turn OR job_id IS NOT excluded.job_id
-    OR priority IS NOT excluded.priority
-    OR created_at_ms IS NOT excluded.created_at_ms;
+  UPDATE claimq_head SET (place, due, turn, priority, created_at_ms, job_id)=(
+    SELECT iif(j.job_id IS NULL, max(w.due, g.opens_at_ms), g.opens_at_ms),
+      iif(j.job_id IS NOT NULL AND g.opens_at_ms<0, w.due, NULL),
+      iif(l.fair, g.turn, 0), j.priority, j.created_at_ms, j.job_id
+    FROM (SELECT (
+          SELECT min(due) FROM claimq_job INDEXED BY claimq_job_by_due
+          WHERE lane_id=claimq_head.lane_id
+            AND partition_key=claimq_head.partition_key
+            AND cap_id=-claimq_head.head_id AND due>=0
+            AND terminal_at_ms IS NULL) AS due) AS w
+      LEFT JOIN claimq_group AS g ON g.group_id=claimq_head.group_id
+      LEFT JOIN claimq_limit AS l ON l.lane_id=g.lane_id
+      LEFT JOIN claimq_job AS j ON j.job_id=(
+        SELECT r.job_id FROM claimq_job AS r INDEXED BY claimq_job_by_due
+        WHERE r.lane_id=claimq_head.lane_id
+          AND r.partition_key=claimq_head.partition_key
+          AND r.cap_id=-claimq_head.head_id AND r.due=-1
+          AND r.terminal_at_ms IS NULL
+        ORDER BY r.priority DESC, r.created_at_ms, r.job_id LIMIT 1))
+  WHERE head_id=new.head_id;
 END;
 
 CREATE VIEW {{S}}.claimq_group_look(group_id) AS SELECT NULL;
@@ -298,7 +290,7 @@ BEGIN
     SELECT o.opens_at_ms FROM claimq_group_opens AS o
     WHERE o.group_id=claimq_group.group_id), -1)
   WHERE group_id=new.group_id;
-  INSERT INTO claimq_head_look
+  INSERT OR ABORT INTO claimq_head_look
     SELECT head_id FROM claimq_head WHERE group_id=new.group_id;
 END;
 
@@ -345,13 +337,16 @@ CREATE TRIGGER {{S}}.claimq_job_slot AFTER UPDATE OF slot ON claimq_job
 WHEN new.slot IS NOT NULL OR old.slot IS NOT NULL OR new.cap_id<0
   OR old.cap_id<0
 BEGIN
-  INSERT INTO claimq_slot_taken
+  INSERT OR ABORT INTO claimq_slot_taken
     SELECT new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
       new.claimed_at_ms, new.slot
     WHERE new.slot IS NOT NULL AND new.claim_id IS NOT old.claim_id;
   DELETE FROM claimq_slot WHERE job_id=new.job_id AND new.slot IS NULL;
-  INSERT INTO claimq_slot
+  INSERT OR ABORT INTO claimq_group_look
+    SELECT group_id FROM claimq_head
+    WHERE head_id=-old.cap_id AND new.slot IS NULL AND old.slot IS NOT NULL;
+  INSERT OR ABORT INTO claimq_slot
     SELECT new.job_id, new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
       ifnull(new.expires_at_ms, 0), new.source_key
@@ -359,25 +354,31 @@ BEGIN
     ON CONFLICT(job_id) DO UPDATE SET lane_id=excluded.lane_id,
       group_id=excluded.group_id, expires_at_ms=excluded.expires_at_ms,
       source_key=excluded.source_key;
-  INSERT INTO claimq_head_look SELECT -new.cap_id
+  INSERT OR ABORT INTO claimq_head_look SELECT -new.cap_id
     WHERE new.cap_id<0 AND new.slot IS NULL AND old.slot IS NULL;
-  INSERT INTO claimq_head_look SELECT -old.cap_id
+  INSERT OR ABORT INTO claimq_head_look SELECT -old.cap_id
     WHERE old.cap_id<0 AND old.cap_id<>new.cap_id;
 END;
 
 -- Of these a plain UPDATE may change what a head tells.
 CREATE TRIGGER {{S}}.claimq_job_head
-AFTER UPDATE OF job_id, priority, created_at_ms ON claimq_job
+AFTER UPDATE OF priority, created_at_ms ON claimq_job
 WHEN new.cap_id<0
 BEGIN
-  INSERT INTO claimq_head_look VALUES(-new.cap_id);
+  INSERT OR ABORT INTO claimq_head_look SELECT -new.cap_id
+  WHERE NOT EXISTS (
+    SELECT 1 FROM claimq_head
+    WHERE head_id=-new.cap_id AND new.due=-1 AND job_id<>new.job_id
+      AND (priority, new.created_at_ms, new.job_id)>
+          (new.priority, created_at_ms, job_id));
 END;
 
 CREATE TRIGGER {{S}}.claimq_job_slot_delete AFTER DELETE ON claimq_job
 WHEN old.terminal_at_ms IS NULL AND (old.slot IS NOT NULL OR old.cap_id<0)
 BEGIN
   DELETE FROM claimq_slot WHERE job_id=old.job_id;
-  INSERT INTO claimq_head_look SELECT -old.cap_id WHERE old.cap_id<0;
+  INSERT OR ABORT INTO claimq_group_look
+    SELECT group_id FROM claimq_head WHERE head_id=-old.cap_id;
 END;
 
 CREATE VIEW {{S}}.claimq_slot_taken(lane_id, group_id, at_ms, turn) AS
@@ -386,10 +387,10 @@ SELECT NULL, NULL, NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_slot_taken_insert INSTEAD OF INSERT
 ON claimq_slot_taken
 BEGIN
-  INSERT INTO claimq_start_now
+  INSERT OR ABORT INTO claimq_start_now
     SELECT lane_id, 0, new.at_ms, rate FROM claimq_limit
     WHERE lane_id=new.lane_id AND rate>0;
-  INSERT INTO claimq_start_now
+  INSERT OR ABORT INTO claimq_start_now
     SELECT lane_id, new.group_id, new.at_ms, group_rate FROM claimq_limit
     WHERE lane_id=new.lane_id AND group_rate>0 AND new.group_id>0;
   UPDATE claimq_group SET at_ms=new.at_ms, turn=max(turn, new.turn)
@@ -491,19 +492,19 @@ FROM {{S}}.claimq_job AS j WHERE job_id=:job
 lane_id=:lane AND partition_key=:partition AND cap_id=:set
 
 -- name: LIMIT_OPEN
--- The heads of a set that may be taken from, in order.
-SELECT head_id, group_id, turn
+-- The heads of a set that may be taken from, in order; and what they promise.
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place=-1
 ORDER BY turn, priority DESC, created_at_ms, job_id
 
 -- name: LIMIT_LATE like LIMIT_OPEN
 -- Those of which something has fallen due: the group opened, or a job waited.
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place BETWEEN 0 AND :now
 UNION ALL
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_due
 WHERE {{LIMIT_HEADS}} AND due BETWEEN 0 AND :now
 
@@ -517,8 +518,10 @@ SELECT min(at) AS at_ms FROM (
   WHERE {{LIMIT_HEADS}} AND due>:now)
 
 -- name: LIMIT_LOOK
--- Look again at the heads of a list.
-INSERT INTO {{S}}.claimq_head_look SELECT id FROM claimq_ids(:ids)
+-- Look again at the heads of a list, and at their groups.
+INSERT INTO {{S}}.claimq_group_look
+SELECT h.group_id FROM claimq_ids(:ids) AS l
+  CROSS JOIN {{S}}.claimq_head AS h ON h.head_id=l.id
 
 -- name: LIMIT_OPENED
 -- Heads of the list whose group has opened stand among the open ones.
@@ -526,7 +529,8 @@ UPDATE {{S}}.claimq_head NOT INDEXED SET place=-1, due=(
     SELECT min(due) FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
     WHERE j.lane_id=claimq_head.lane_id
       AND j.partition_key=claimq_head.partition_key
-      AND j.cap_id=-claimq_head.head_id AND j.due>=0)
+      AND j.cap_id=-claimq_head.head_id AND j.due>=0
+      AND j.terminal_at_ms IS NULL)
 WHERE head_id IN (SELECT id FROM claimq_ids(:ids))
   AND +place BETWEEN 0 AND :now AND job_id IS NOT NULL
 
@@ -552,8 +556,10 @@ FROM claimq_ids(:ids) AS l
 WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
 
 -- name: LIMIT_BACK
--- The clock has gone back.  A trigger does the rest.
-UPDATE {{S}}.claimq_limit SET last_ms=:now WHERE lane_id=:lane AND last_ms>:now
+-- The clock has gone back.
+INSERT INTO {{S}}.claimq_limit_back
+SELECT lane_id, :now FROM {{S}}.claimq_limit
+WHERE lane_id=:lane AND last_ms>:now
 
 --------------------------------------------------------------------------
 -- claimq_limit()
@@ -581,7 +587,8 @@ WHERE CASE
   WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_due
     WHERE lane_id=h.lane_id AND partition_key=h.partition_key
-      AND cap_id=-h.head_id AND due IS NOT NULL) THEN 0
+      AND cap_id=-h.head_id AND due IS NOT NULL AND terminal_at_ms IS NULL)
+  THEN 0
   ELSE -h.head_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY head_id LIMIT :limit
 
@@ -711,12 +718,14 @@ FROM (SELECT job_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: LIMIT_CHECK_GROUPS like CHECK
+-- opens_at_ms 0: a claim looks first.
 SELECT 'claimq_group' AS table_name, g.group_id AS row_key,
   CASE WHEN o.group_id IS NULL THEN 'its lane keeps no groups'
        ELSE 'opens_at_ms is not when it opens' END AS problem
 FROM {{S}}.claimq_group AS g LEFT JOIN {{S}}.claimq_group_opens AS o
   ON o.group_id=g.group_id
 WHERE o.opens_at_ms IS NOT g.opens_at_ms
+  AND (g.opens_at_ms<>0 OR o.group_id IS NULL)
 
 -- name: LIMIT_CHECK_HEADS like CHECK
 -- place may be -1 although the group has opened only since.
@@ -727,7 +736,7 @@ FROM (SELECT h.head_id, CASE
     WHEN h.job_id IS NOT (
       SELECT j.job_id FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
       WHERE j.lane_id=h.lane_id AND j.partition_key=h.partition_key
-        AND j.cap_id=-h.head_id AND j.due=-1
+        AND j.cap_id=-h.head_id AND j.due=-1 AND j.terminal_at_ms IS NULL
       ORDER BY j.priority DESC, j.created_at_ms, j.job_id LIMIT 1)
     THEN 'job_id is not its first job'
     WHEN h.place IS NULL AND (h.job_id IS NOT NULL OR w.due IS NOT NULL)
@@ -740,6 +749,7 @@ FROM (SELECT h.head_id, CASE
     ON g.group_id=h.group_id
   LEFT JOIN (
     SELECT j.cap_id, min(j.due) AS due FROM {{S}}.claimq_job AS j NOT INDEXED
-    WHERE j.cap_id<0 AND j.due>=0 GROUP BY j.cap_id) AS w
+    WHERE j.cap_id<0 AND j.due>=0 AND j.terminal_at_ms IS NULL
+    GROUP BY j.cap_id) AS w
     ON w.cap_id=-h.head_id)
 WHERE problem IS NOT NULL

@@ -470,6 +470,9 @@ CREATE TABLE {{S}}.claimq_capset(
 -- a large one.  What triggers ask of the old row stands among the first 32
 -- columns: for one that does not, SQLite hands them all columns.
 --
+-- due stays what it was when the job ends: to write it would make a claim and
+-- its complete 1 % longer, because there is a trigger for it.
+--
 -- settled_by and what follows it say how the last claim that is over ended,
 -- other than by being displaced by another claim: complete, release, retry,
 -- dead (a retry too many), reject, revoke, cancel, reclaim_cap.  A verb that is
@@ -511,7 +514,7 @@ CREATE TABLE {{S}}.claimq_job(
   previous_claim_id TEXT,               -- the expired claim it displaced
   slot            INTEGER,              -- see "Limits" below; by trigger
   -- Its place in the index; by trigger.  NULL: not claimable until something
-  -- happens to it (terminal, blocked, or active and waiting for a grant).
+  -- happens to it (blocked, or active and waiting for a grant).
   due             INTEGER,
   terminal_at_ms  INTEGER,              -- set with the terminal states
   max_attempts    INTEGER NOT NULL DEFAULT 20 CHECK(max_attempts>=0),
@@ -551,15 +554,15 @@ CREATE TABLE {{S}}.claimq_job(
     OR terminal_at_ms IS NULL AND claim_id IS NULL AND state='blocked'
         AND waits_for IS NOT NULL AND due IS NULL AND on_failure IS NOT NULL
         AND (on_failure='cancel' OR on_failure='run')
-    OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND due IS NULL
-        AND waits_for IS NULL AND awaited IS NULL
+    OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND waits_for IS NULL
+        AND awaited IS NULL
         AND (state='completed' OR state='failed' OR state='cancelled'))
 ) STRICT;
 
 -- The head of what is ready for each set is one seek.
 CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
   lane_id, partition_key, cap_id, due, priority DESC, created_at_ms
-) WHERE due IS NOT NULL;
+) WHERE due IS NOT NULL AND terminal_at_ms IS NULL;
 
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
@@ -666,114 +669,131 @@ CREATE INDEX {{S}}.claimq_grant_by_job ON claimq_grant(job_id, issued_at_ms);
 -- For claimq_vacuum().
 CREATE INDEX {{S}}.claimq_grant_by_expiry ON claimq_grant(expires_at_ms);
 
--- What a plain INSERT leaves open.  claimq_capable() raises if the required
--- capabilities are no list of capabilities; it is 1 for an empty list, however
--- that is written.
+-- What a plain INSERT leaves open.
 -- As with batches, a view does the work, so that claimq_submit() need not pay.
 -- (What it does must not come to an INSERT into another table with
 -- AUTOINCREMENT, not even by triggers: SQLite would count there for each job,
 -- also for those of claimq_submit().)
+--
+-- The first claimq_submit() of a connection pays all the same, because SQLite
+-- compiles with an INSERT, or an UPDATE, all triggers that it could come to,
+-- whether it does or not: so what these do is done in one place.  (And they
+-- say OR ABORT, which is the default, because SQLite compiles a trigger once
+-- for INSERT, and again for INSERT OR ABORT, which the DO UPDATE of an INSERT
+-- comes to.)
 CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
   OR (new.cap_id=0 AND new.required_capabilities<>'[]')
 BEGIN
-  INSERT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
+  INSERT OR ABORT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
 END;
 
-CREATE TRIGGER {{S}}.claimq_job_fill_now INSTEAD OF INSERT ON claimq_job_fill
-WHEN new.at_ms IS NULL
-BEGIN
-  INSERT INTO claimq_job_fill SELECT new.job_id, at_ms FROM claimq_now;
-END;
-
+-- claimq_capable() raises if the required capabilities are no list of
+-- capabilities; it is 1 for an empty list, however that is written.
 CREATE TRIGGER {{S}}.claimq_job_fill_insert INSTEAD OF INSERT ON claimq_job_fill
-WHEN new.at_ms IS NOT NULL
 BEGIN
   SELECT RAISE(ABORT, 'claimq: clock_required: this database takes the time from its callers: give created_at_ms')
-  FROM claimq_job WHERE job_id=new.job_id AND created_at_ms IS NULL
+  WHERE new.at_ms IS NULL
     AND (SELECT value FROM claimq_meta WHERE name='settings') & 4;
-  SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
-  WHERE EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
-    OR EXISTS(SELECT 1 FROM claimq_after AS a CROSS JOIN claimq_job AS j
-      WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
-  UPDATE claimq_job SET
-    created_at_ms=new.at_ms,
-    available_at_ms=ifnull(available_at_ms, new.at_ms),
-    state=CASE WHEN state<>'ready' AND state<>'blocked' THEN state
-      WHEN available_at_ms>new.at_ms THEN 'delayed' ELSE 'ready' END,
-    waits_for=NULL,
-    due=ifnull(due, CASE iif(state='blocked', 'ready', state)
-      WHEN 'ready' THEN iif(available_at_ms>new.at_ms,
-                            max(0, available_at_ms), -1)
-      WHEN 'delayed' THEN max(0, ifnull(available_at_ms, new.at_ms))
-      WHEN 'active' THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)),
-                             NULL)
-      END)
-  WHERE job_id=new.job_id AND (due IS NULL OR available_at_ms IS NULL);
-  DELETE FROM claimq_slot WHERE job_id=new.job_id;  -- Of one it replaced
-  INSERT INTO claimq_job_replaced SELECT new.job_id FROM claimq_job
-  WHERE job_id=new.job_id AND source_key IS NOT NULL;
-  INSERT INTO claimq_job_set SELECT new.job_id FROM claimq_job
-  WHERE job_id=new.job_id AND (required_capabilities<>'[]' OR cap_id<>0
-    OR group_key IS NOT NULL OR claim_id IS NOT NULL);
+  SELECT RAISE(ABORT, 'claimq: bad_argument: a job that is held is not inserted into a lane with limits: insert it first, and then its limits')
+  FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
+  WHERE j.job_id=new.job_id AND j.claim_id IS NOT NULL;
+  INSERT INTO claimq_job_gone VALUES(new.job_id);
+  INSERT INTO claimq_job_replaced VALUES(new.job_id);
   INSERT INTO claimq_flow_job(flow_id, job_id)
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
   ON CONFLICT DO NOTHING;
+  INSERT INTO claimq_head_new
+  SELECT job_id, NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
+  WHERE job_id=new.job_id
+    AND (required_capabilities<>'[]' OR group_key IS NOT NULL);
+  INSERT INTO claimq_job_put SELECT new.job_id,
+    ifnull(new.at_ms, (SELECT at_ms FROM claimq_now));
+END;
+
+-- A job that came at at_ms gets its place in the index, and what else follows
+-- from its other columns.
+CREATE VIEW {{S}}.claimq_job_put(job_id, at_ms) AS SELECT NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_put_insert INSTEAD OF INSERT ON claimq_job_put
+BEGIN
+  UPDATE claimq_job SET
+    created_at_ms=new.at_ms,
+    available_at_ms=ifnull(available_at_ms, new.at_ms),
+    state=CASE WHEN due IS NOT NULL OR state<>'ready' AND state<>'blocked'
+        THEN state
+      WHEN available_at_ms>new.at_ms THEN 'delayed' ELSE 'ready' END,
+    waits_for=NULL,
+    due=CASE WHEN state='active'
+        THEN iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
+      WHEN due<0 THEN due
+      WHEN due>=0 OR state='delayed'
+      THEN max(0, ifnull(available_at_ms, new.at_ms))
+      WHEN state='ready' OR state='blocked'
+      THEN iif(available_at_ms>new.at_ms, max(0, available_at_ms), -1)
+      END,
+    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
+            WHERE o.job_id=new.job_id)
+  WHERE job_id=new.job_id AND (due IS NULL OR due>=0
+    OR available_at_ms IS NULL OR required_capabilities<>'[]'
+    OR cap_id<>0 OR group_key IS NOT NULL);
 END;
 
 -- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
 -- had removes that one, and fires no trigger for it: INSERT the new one into
--- this view.  A job that waits for others, or for which others wait, stays.
--- The slot of one that is gone is free.
+-- this view.
 CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_replaced_insert INSTEAD OF INSERT
 ON claimq_job_replaced
 BEGIN
-  SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
-  FROM claimq_job AS j CROSS JOIN claimq_tied AS t
+  INSERT INTO claimq_job_gone
+  SELECT t.job_id FROM claimq_job AS j CROSS JOIN claimq_tied AS t
     ON t.lane_id=j.lane_id AND t.source_key=j.source_key
   WHERE j.job_id=new.job_id
     AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=t.job_id)
-    AND (EXISTS(SELECT 1 FROM claimq_after AS a WHERE a.job_id=t.job_id)
-      OR EXISTS(SELECT 1
-        FROM claimq_after AS a INDEXED BY claimq_after_by_after
-          CROSS JOIN claimq_job AS b
-        WHERE a.after_id=t.job_id AND b.job_id=a.job_id
-          AND b.state='blocked'));
-  DELETE FROM claimq_slot WHERE job_id IN (
-    SELECT s.job_id FROM claimq_job AS j
-      CROSS JOIN claimq_slot AS s INDEXED BY claimq_slot_by_key
-        ON s.lane_id=j.lane_id AND s.source_key=j.source_key
-          AND s.source_key IS NOT NULL
-    WHERE j.job_id=new.job_id
-      AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=s.job_id));
+  UNION ALL
+  SELECT s.job_id FROM claimq_job AS j
+    CROSS JOIN claimq_slot AS s INDEXED BY claimq_slot_by_key
+      ON s.lane_id=j.lane_id AND s.source_key=j.source_key
+        AND s.source_key IS NOT NULL
+  WHERE j.job_id=new.job_id
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=s.job_id);
 END;
 
--- The set of a job: a new one if the lane does not know it.  In a lane that
--- keeps groups a job with a group_key has the number of a head instead, made
+-- One that was replaced.  A job that waits for others, or for which others
+-- wait, stays.  The slot of one that is gone is free, and the next claim looks
+-- at its group: to compute when that opens would be much to compile here.
+CREATE VIEW {{S}}.claimq_job_gone(job_id) AS SELECT NULL;
+
+CREATE TRIGGER {{S}}.claimq_job_gone_insert INSTEAD OF INSERT ON claimq_job_gone
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
+  WHERE EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after AS a INDEXED BY claimq_after_by_after
+        CROSS JOIN claimq_job AS j
+      WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
+  UPDATE claimq_head SET place=0 WHERE place>0 AND group_id=(
+    SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
+  UPDATE claimq_group SET opens_at_ms=0 WHERE group_id=(
+    SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
+  DELETE FROM claimq_slot WHERE job_id=new.job_id;
+END;
+
+-- The set of a job, and in a lane with limits its slot.  In a lane that keeps
+-- groups a job with a group_key has the number of a head as its set, made
 -- negative; see "Limits" below.
-CREATE VIEW {{S}}.claimq_job_set(job_id) AS SELECT NULL;
+CREATE VIEW {{S}}.claimq_job_set(job_id, required) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
 BEGIN
-  INSERT INTO claimq_capset(lane_id, partition_key, required)
-    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
-    WHERE job_id=new.job_id AND NOT claimq_capable(required_capabilities, '[]')
-    ON CONFLICT DO NOTHING;
-  INSERT INTO claimq_head_new
-    SELECT job_id, g.group_id FROM claimq_job AS j
-      CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
-      LEFT JOIN claimq_group AS g
-        ON g.lane_id=j.lane_id AND g.group_key=j.group_key
-    WHERE j.job_id=new.job_id AND j.group_key IS NOT NULL AND l.groups;
+  INSERT INTO claimq_head_new VALUES(new.job_id, new.required);
   UPDATE claimq_job SET
-    cap_id=ifnull((
-      SELECT o.cap_id FROM claimq_job_cap_of AS o
-      WHERE o.job_id=claimq_job.job_id), 0),
+    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
+            WHERE o.job_id=new.job_id),
     slot=iif(claim_id IS NULL OR NOT EXISTS(
           SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=claimq_job.lane_id),
         NULL, ifnull(slot, 0))
@@ -803,25 +823,24 @@ WHEN new.lane_id<>old.lane_id OR new.partition_key<>old.partition_key
   OR new.required_capabilities<>old.required_capabilities
   OR new.group_key IS NOT old.group_key
 BEGIN
-  INSERT INTO claimq_job_set VALUES(new.job_id);
+  INSERT OR ABORT INTO claimq_job_set
+  VALUES(new.job_id, NOT claimq_capable(new.required_capabilities, '[]'));
 END;
 
 -- A plain UPDATE of available_at_ms moves a job that waits.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
 ON claimq_job
-WHEN new.state<>'active' AND new.due>=0 AND new.due IS old.due
+WHEN new.due>=0 AND new.due IS old.due AND new.state<>'active'
+    AND new.due<>max(0, new.available_at_ms)
   OR new.available_at_ms IS NULL
 BEGIN
   SELECT RAISE(ABORT,
     'claimq: bad_argument: available_at_ms may not be NULL')
   WHERE new.available_at_ms IS NULL;
-  UPDATE claimq_job SET due=max(0, available_at_ms)
-  WHERE job_id=new.job_id;
-  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
+  INSERT OR ABORT INTO claimq_job_put VALUES(new.job_id, new.created_at_ms);
 END;
 
--- But its place itself is given by claimq.  (To see to it takes a claim and its
--- complete 350 of 100,000 instructions.)
+-- But its place itself is given by claimq.
 CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
 WHEN new.terminal_at_ms IS NULL
   AND (new.due>=0 AND new.state<>'active'
@@ -836,10 +855,7 @@ END;
 CREATE TRIGGER {{S}}.claimq_job_reclaim AFTER UPDATE OF reclaim ON claimq_job
 WHEN new.state='active' AND new.reclaim<>old.reclaim
 BEGIN
-  UPDATE claimq_job
-  SET due=iif(reclaim='auto', max(0, ifnull(expires_at_ms, 0)), NULL)
-  WHERE job_id=new.job_id;
-  INSERT INTO claimq_head_look SELECT -new.cap_id WHERE new.cap_id<0;
+  INSERT OR ABORT INTO claimq_job_put VALUES(new.job_id, new.created_at_ms);
 END;
 
 -- Which set a job has follows from the job.
@@ -1049,7 +1065,6 @@ END;
 
 -- A job that was cancelled because another failed: by claimq_job_over, and by
 -- nothing else, which leaves no other job behind it that on_failure cancels.
--- Those with on_failure 'run' that waited for it may go on.
 CREATE TRIGGER {{S}}.claimq_job_cancelled AFTER UPDATE OF waits_for
 ON claimq_job WHEN new.settled_by='after' AND old.terminal_at_ms IS NULL
 BEGIN
@@ -1059,6 +1074,14 @@ BEGIN
       SELECT 1 FROM claimq_after AS a CROSS JOIN claimq_job AS p
       WHERE a.job_id=new.job_id AND p.job_id=a.after_id
         AND (p.state='failed' OR p.state='cancelled'));
+END;
+
+-- Those with on_failure 'run' that waited for it may go on.
+CREATE TRIGGER {{S}}.claimq_job_cancelled_awaited AFTER UPDATE OF awaited
+ON claimq_job
+WHEN old.awaited IS NOT NULL AND new.settled_by='after'
+  AND old.terminal_at_ms IS NULL AND new.terminal_at_ms IS NOT NULL
+BEGIN
   INSERT INTO claimq_job_next SELECT j.job_id, new.job_id, new.terminal_at_ms
   FROM claimq_after AS a INDEXED BY claimq_after_by_after
     CROSS JOIN claimq_job AS j
@@ -1112,7 +1135,7 @@ BEGIN
     AND ifnull(waits_for, 0)<new.after_id
     AND (SELECT p.terminal_at_ms IS NULL FROM claimq_job AS p
          WHERE p.job_id=new.after_id);
-  UPDATE claimq_job SET state='cancelled', due=NULL, waits_for=NULL,
+  UPDATE claimq_job SET state='cancelled', waits_for=NULL,
     settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
     settled_owner_id=NULL, awaited=NULL, slot=slot,
     settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
