@@ -441,6 +441,19 @@ BEGIN
   WHERE partition_id=new.partition_id;
 END;
 
+-- A message that is still to do is deleted by hand: it may have been the first.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message AS m
+    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
+      AND m.seq>processed_seq
+    ORDER BY m.seq LIMIT 1)
+  WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
 --------------------------------------------------------------------------
 -- Lanes: claimq_lane(lane, owner, ...) takes jobs of one lane and partition by
 -- priority (larger first), then created_at_ms, then job_id.
