@@ -13,9 +13,9 @@
 ** held after the restore, under the ids and tokens that they have.
 **
 ** One backup may have to be restored twice, and then what was given out after
-** the first restore was given out after the backup, too.  So the jump grows with
-** the time: a later restore of the same file goes further than the one before
-** and all that was used up in between.
+** the first restore was given out after the backup, too.  So the jump grows
+** with the time: a later restore of the same file goes further than the one
+** before and all that was used up in between.
 */
 #include "claimq_int.h"
 

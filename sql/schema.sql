@@ -203,8 +203,8 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits, and a ready one that
--- is to wait.  It must be a time.
+-- A plain UPDATE of available_at_ms moves a row that waits, and a ready one
+-- that is to wait.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due IS old.due AND new.claim_id IS NULL
