@@ -101,10 +101,9 @@ proc long_files {files max} {
 set WORKERS {
   ext/go/claimq/worker.go         {}                         125
   ext/java/claimq/Worker.java     {}                         125
-  ext/node/claimq/job_thread.cjs  {}                         105
-  ext/node/claimq/job_worker.cjs  {}                         120
+  ext/node/claimq/job_thread.cjs  {}                         90
+  ext/node/claimq/job_worker.cjs  {}                         85
   ext/php/Claimq.php              {^final class ClaimqWorker} 150
-  ext/php/Claimq.php              {^final class ClaimqRenewer} 90
   ext/python/claimq/_worker.py    {^class Worker}            100
   ext/ruby/claimq/lib/claimq/worker.rb {}                    130
   ext/rust/claimq/src/worker.rs   {}                         135
