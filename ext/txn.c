@@ -521,8 +521,8 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** Raise unsupported if triggers are switched off: what they do would not be
-** done.
+** Raise unsupported if triggers are switched off: what they do would be
+** missing.
 */
 CQ_PRIV void claimqCheckTriggers(CqOp *p){
   int bTrigger = 1;
