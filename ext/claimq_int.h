@@ -485,6 +485,7 @@ CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
 /* Before anything is written: read_only, unsupported. */
+CQ_PRIV void claimqCheckTriggers(CqOp*);
 CQ_PRIV void claimqCheckWritable(CqOp*);
 /* Inside the user's transaction: nested_write if the call stands in a writing
 ** statement, which SQLite might not undo. */

@@ -64,7 +64,9 @@ static const char *const cqHelpType[] = {
 CQ_CHECK(HelpType, CQ_ARRAYSIZE(cqHelpType)==CQ_T_JSON+1);
 
 /*
-** The row of an argument (iPosition>0) or of an option (0).
+** The row of an argument (iPosition>0) or of an option (0).  An option can
+** always be left out: a number that a claim table requires (the kind of a
+** contest) is 0 then.
 */
 static void cqHelpArg(
   CqOp *p, CqRows *pRows, const char *zName, const CqArgDef *pDef,
@@ -80,7 +82,9 @@ static void cqHelpArg(
   claimqCellText(p, pRows, &a[CQ_HELP_TYPE],
                  claimqStr(cqHelpType[pDef->eType]));
   if( pDef->eType==CQ_T_INT ){
-    if( pDef->bDefault || pDef->iDefault ){
+    if( pDef->bDefault || pDef->iDefault
+     || (iPosition==0 && (pDef->mFlag & CQ_A_REQUIRED))
+    ){
       claimqCellInt(&a[CQ_HELP_DEFAULT], pDef->iDefault);
     }
     claimqCellInt(&a[CQ_HELP_MINIMUM], pDef->iMin);

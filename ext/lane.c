@@ -90,7 +90,7 @@ static const CqArgDef cqSubmitArg[] = {
 };
 static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   [CQ_SUBMIT_PRIORITY] =
-  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
+  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN, .bDefault = 1,
     .zDoc = "larger ones are claimed first" },
   [CQ_SUBMIT_CAPS] =
   { CQ_ARG(JSON, "capabilities"), .zDefault = "[]",
@@ -121,7 +121,7 @@ static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
   { CQ_ARG(WORD, "reclaim"), .xWords = cqReclaimWords,
     .zDoc = "how the job is claimed again when a lease has expired" },
   [CQ_SUBMIT_PARTITION] =
-  { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN,
+  { CQ_ARG(INT, "partition_key"), .iMin = CQ_I64_MIN, .bDefault = 1,
     .zDoc = "the part of the lane; a claim takes from one" },
   [CQ_SUBMIT_GROUP] =
   { CQ_ARG(TEXT, "group_key"),
@@ -248,7 +248,7 @@ static const CqArgDef cqCancelFlowArg[] = {
 };
 static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
   [CQ_CANCEL_FLOW_FORCE] =
-  { CQ_ARG(INT, "force"), .iMax = 1,
+  { CQ_ARG(INT, "force"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: also jobs that a live claim holds" },
   [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
   [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,

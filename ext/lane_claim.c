@@ -310,7 +310,10 @@ static void cqLaneOneMore(CqCell *pCell){
 */
 CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   i64 iJob = claimqColInt(pJob, CQ_COL_LANE_HEAD_job_id);
-  int bActive = (int)claimqColInt(pJob, CQ_COL_LANE_HEAD_active);
+  int bNew = claimqColInt(pJob, CQ_COL_LANE_HEAD_place)<0;
+  int bActive = !bNew
+      && claimqColType(pJob, CQ_COL_LANE_HEAD_place)==SQLITE_NULL;
+  CqText none = {0, 0};
   assert( pJob->eStmt==CQ_SQL_LANE_HEAD || pJob->eStmt==CQ_SQL_LANE_JOB );
   assert( a!=0 );
   claimqCellColumns(p, pC->pRows, a, pJob, CQ_LANE_NCOL);
@@ -321,11 +324,12 @@ CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   }
   claimqLeaseMake(p, &pC->lease, pC, iJob,
       claimqColInt(pJob, CQ_COL_LANE_HEAD_fencing_token),
-      claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane_id));
+      pJob->eStmt==CQ_SQL_LANE_HEAD ? pC->aArg[CQ_LANE_LANE].t
+      : claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane_id));
   claimqLeaseCells(p, pC->pRows, &a[CQ_LANE_NCOL], &pC->lease,
-      claimqColText(p, pJob, CQ_COL_LANE_HEAD_claim_id),
+      bActive ? claimqColText(p, pJob, CQ_COL_LANE_HEAD_claim_id) : none,
       claimqColInt(pJob, CQ_COL_LANE_HEAD_attempts));
-  return !bActive && claimqColInt(pJob, CQ_COL_LANE_HEAD_due)<0;
+  return bNew;
 }
 
 /*

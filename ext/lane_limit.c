@@ -432,6 +432,23 @@ static int cqLimitAmong(const CqIds *pIds, int iFrom, i64 iHead){
 }
 
 /*
+** 1 if the head that was read last gives what pS, LIMIT_OPEN, says that it has,
+** or better: then no head behind it has anything that goes before it.  It may
+** give something worse if the clock went back.
+*/
+static int cqLimitKept(const CqLaneLimit *pL, const CqStmt *pS){
+  CqJobKey key;
+  assert( pS->eStmt==CQ_SQL_LIMIT_OPEN );
+  assert( pL->nHead>0 && pL->nOffer>=pL->aHead[pL->nHead-1].nGot );
+  memset(&key, 0, sizeof(key));
+  key.iPriority = claimqColInt(pS, CQ_COL_LIMIT_OPEN_priority);
+  key.iCreated = claimqColInt(pS, CQ_COL_LIMIT_OPEN_created_at_ms);
+  key.iJob = claimqColInt(pS, CQ_COL_LIMIT_OPEN_job_id);
+  return claimqJobCompare(
+      &pL->aOffer[pL->nOffer-pL->aHead[pL->nHead-1].nGot].key, &key)<=0;
+}
+
+/*
 ** Offer what a set of capabilities has: jobs without a group, what has fallen
 ** due, and of the open heads the first nMax that keep what they promise.  A
 ** head whose group is closed, or that is empty, is wrong: it is looked at
@@ -462,7 +479,7 @@ static void cqLimitSet(CqOp *p, CqClaim *pC, i64 iSet){
     if( cqLimitHead(p, pC, -iHead,
             claimqColInt(&s, CQ_COL_LIMIT_OPEN_group_id),
             claimqColInt(&s, CQ_COL_LIMIT_OPEN_turn)) ){
-      nGood++;
+      nGood += cqLimitKept(pL, &s);
     }else{
       claimqIdsAdd(p, &pL->wrong, iHead);
       pL->bSoon = 1;

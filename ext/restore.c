@@ -11,10 +11,30 @@
 ** up since the backup: keys, fencing tokens, and the numbers of messages, which
 ** have no other gaps.  Claims that were held when the backup was made are still
 ** held after the restore, under the ids and tokens that they have.
+**
+** One backup may have to be restored twice, and then what was given out after
+** the first restore was given out after the backup, too.  So the jump grows with
+** the time: a later restore of the same file goes further than the one before
+** and all that was used up in between.
 */
 #include "claimq_int.h"
 
-#define CQ_RESTORE_JUMP ((i64)1<<32)
+#define CQ_RESTORE_JUMP  ((i64)1<<32)     /* More than since any backup */
+#define CQ_RESTORE_EPOCH 1767225600000LL  /* 2026-01-01, in ms */
+#define CQ_RESTORE_LATE  ((i64)1<<42)     /* In the year 2109 */
+
+/*
+** How far counters jump at a time: 1,024 further for each millisecond since
+** 2026, in which no database writes so many rows, and 16 before, where only
+** clocks of tests are.  A program whose numbers are doubles can count to 2^53:
+** a jump takes a hundredth of that in 2028, and a third in 2109.
+*/
+static i64 cqRestoreJump(i64 iNow){
+  if( iNow>CQ_RESTORE_LATE ) iNow = CQ_RESTORE_LATE;
+  assert( iNow>=0 );
+  return CQ_RESTORE_JUMP + 16*iNow
+       + (iNow>CQ_RESTORE_EPOCH ? 1024*(iNow-CQ_RESTORE_EPOCH) : 0);
+}
 
 /*
 ** Let every counter jump.  All of them, or none: the task needs many writes.
@@ -24,17 +44,18 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
     CQ_SQL_RESTORE_KEYS, CQ_SQL_RESTORE_NEW_KEYS, CQ_SQL_RESTORE_FENCE,
     CQ_SQL_RESTORE_SEQUENCES, CQ_SQL_RESTORE_JOBS, CQ_SQL_RESTORE_LETTERS
   };
+  i64 iJump = cqRestoreJump(claimqNow(p));
   CqStmt batch;
   int i;
   assert( pTask->eNeed==CQ_NEED_MANY );
   (void)pTask;
   for(i=0; i<CQ_ARRAYSIZE(aStmt); i++){
     CqStmt s = claimqStmt(p, aStmt[i]);
-    claimqBindInt(p, &s, CQ_RESTORE_KEYS_jump, CQ_RESTORE_JUMP);
+    claimqBindInt(p, &s, CQ_RESTORE_KEYS_jump, iJump);
     claimqExec(p, &s);
   }
   batch = claimqStmt(p, CQ_SQL_RESTORE_BATCHES);
-  claimqBindInt(p, &batch, CQ_RESTORE_BATCHES_jump, CQ_RESTORE_JUMP);
+  claimqBindInt(p, &batch, CQ_RESTORE_BATCHES_jump, iJump);
   claimqBindCommonInt(p, &batch, CQ_P_now, claimqNow(p));
   claimqExec(p, &batch);
 }

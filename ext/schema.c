@@ -22,13 +22,13 @@ static const char *const *cqClockWords(void){
 
 /* The options of claimq_init(), in the order of the bits CQ_SET_*. */
 static const CqArgDef cqInitOpt[] = {
-  { CQ_ARG(INT, "any_session"), .iMax = 1,
+  { CQ_ARG(INT, "any_session"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: keep what makes claimq(NULL, ...) flat" },
-  { CQ_ARG(INT, "serial"), .iMax = 1,
+  { CQ_ARG(INT, "serial"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: a session is done by one worker at a time" },
   { CQ_ARG(WORD, "clock"), .xWords = cqClockWords,
     .zDoc = "explicit: every call must give now_ms" },
-  { CQ_ARG(INT, "vacuum"), .iMax = 1,
+  { CQ_ARG(INT, "vacuum"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: keep what finds jobs that ended long ago" },
 };
 CQ_CHECK(InitBits,
@@ -158,13 +158,15 @@ static void cqLockFirst(CqOp *p){
 */
 CQ_PRIV int claimqSettings(CqOp *p){
   CqConn *pConn = p->pConn;
+  const void *z;
   CqStmt s;
   if( p->rc || pConn->bSettings ) return pConn->mSettings;
   cqLockFirst(p);
   s = claimqStmt(p, CQ_SQL_META_SETTINGS);
   if( claimqStep(p, &s) ){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
-    pConn->bUtf8 = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_utf8);
+    z = sqlite3_value_blob(claimqColValue(&s, CQ_COL_META_SETTINGS_name));
+    pConn->bUtf8 = z && memcmp(z, "se", 2)==0;
     pConn->bSettings = 1;
   }
   claimqStmtDone(p, &s);
@@ -499,6 +501,7 @@ static void cqInitFunc(CqOp *p, CqCall *pCall){
   init.task.bInit = 1;
   init.task.iAnswer = CLAIMQ_SCHEMA_VERSION;
   init.aOpt = pCall->aOpt;
+  claimqCheckTriggers(p);
   p->pConn->bChecked = 1;
   claimqRun(p, &init.task);
   p->pConn->bChecked = 0;

@@ -489,6 +489,7 @@ static int cqCacheConnect(
   CqCacheVtab *pNew;
   int rc = sqlite3_declare_vtab(db, claimqSql[CQ_SQL_CACHE_DECLARE].zSql);
   (void)argc; (void)argv;
+  if( rc==SQLITE_OK ) rc = sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
   if( rc ){
     *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     return rc;

@@ -521,11 +521,24 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
 }
 
 /*
+** Raise unsupported if triggers are switched off: what they do would be missing.
+*/
+CQ_PRIV void claimqCheckTriggers(CqOp *p){
+  int bTrigger = 1;
+  if( p->rc ) return;
+  sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &bTrigger);
+  if( !bTrigger ){
+    claimqFail(p, CQ_UNSUPPORTED, "triggers are switched off on this "
+        "connection (SQLITE_DBCONFIG_ENABLE_TRIGGER), and claimq's tables "
+        "need theirs: switch them on");
+  }
+}
+
+/*
 ** Before anything is written.  A database that was open for writing stays so;
 ** triggers can be switched off at any time.
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
-  int bTrigger = 1;
   if( p->rc ) return;
   if( !p->pConn->bWritable ){
     if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
@@ -534,12 +547,7 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
     }
     p->pConn->bWritable = p->rc==SQLITE_OK;
   }
-  sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &bTrigger);
-  if( !bTrigger ){
-    claimqFail(p, CQ_UNSUPPORTED, "triggers are switched off on this "
-        "connection (SQLITE_DBCONFIG_ENABLE_TRIGGER), and claimq's tables "
-        "need theirs: switch them on");
-  }
+  claimqCheckTriggers(p);
 }
 
 /*

@@ -434,7 +434,7 @@ static const CqArgDef cqCancelOpt[] = {
   { CQ_ARG(INT, "now_ms"), .eRole = CQ_ROLE_NOW,
     .mVerb = CQ_CO_TEXT|CQ_CO_INT,
     .zDoc = "the time of the call; the clock if not given" },
-  { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1,
+  { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1, .bDefault = 1,
     .zDoc = "1: cancel a job although a live claim holds it" },
   { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
     .mVerb = CQ_CO_TEXT|CQ_CO_INT,

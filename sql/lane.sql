@@ -19,10 +19,12 @@ due, priority DESC, created_at_ms, job_id
 -- fragment: LANE_SET
 -- One set of capabilities.
 lane_id=:lane AND partition_key=:partition AND cap_id=:set
+AND terminal_at_ms IS NULL
 
 -- fragment: LANE_SET_0
 -- The set that requires nothing.
 lane_id=:lane AND partition_key=:partition AND cap_id=0
+AND terminal_at_ms IS NULL
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable.  Of any other C
@@ -44,9 +46,10 @@ attempt_index, reclaim_count, created_at_ms,
 ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress, group_key
 
 -- fragment: LANE_ROW
--- The same, and what else is needed to claim a job.
+-- The same, and what else is needed to claim a job.  place is NULL if somebody
+-- holds it.
 {{LANE_COLS $1}},
-fencing_token, claim_id, attempts, state='active' AS active, due
+fencing_token, claim_id, attempts, iif(state='active', NULL, due) AS place
 
 -- name: LANE_READY
 -- What is claimable of a set: the ready ones in order, then those that waited
@@ -113,7 +116,8 @@ j.fencing_token+(j.fencing_token<9223372036854775807)
 -- takes longer.
 UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1
-WHERE job_id=:head AND claim_id IS NULL AND due<0 AND {{LANE_FENCE}}=:fence
+WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
+  AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 
 -- fragment: LANE_GIVE
 -- The lease of a job that waited, or was active: that one is reclaimed.
@@ -270,7 +274,7 @@ WHERE {{LANE_HELD}} AND due<0 AND slot IS NULL AND {{NOW}} IS NOT NULL
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
-due=NULL, terminal_at_ms={{NOW}}, result=:result
+terminal_at_ms={{NOW}}, result=:result
 
 -- name: LANE_COMPLETE
 -- If others wait for the job they learn of it, by trigger; and so does its
@@ -303,7 +307,7 @@ WHERE {{LANE_HELD}}
 -- name: LANE_FAIL
 -- :by is reject, or dead (a retry too many).
 UPDATE {{S}}.claimq_job SET {{LANE_PAST}}, settled_by=:by, slot=NULL,
-  state='failed', due=NULL, last_error=:reason, error_class=:error_class,
+  state='failed', last_error=:reason, error_class=:error_class,
   terminal_at_ms=:now, awaited=NULL, {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
@@ -358,7 +362,7 @@ WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 -- Whoever held it does not any more.
 settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
 previous_claim_id=NULL, settled_at_ms=:now, settled_owner_id=NULL,
-settled_by='cancel', state='cancelled', due=NULL, waits_for=NULL, awaited=NULL,
+settled_by='cancel', state='cancelled', waits_for=NULL, awaited=NULL,
 slot=NULL, terminal_at_ms=:now
 
 -- name: LANE_CANCEL
@@ -460,7 +464,8 @@ WHERE CASE
   WHEN EXISTS (
     SELECT 1 FROM {{LANE_INDEX}}
     WHERE lane_id=s.lane_id AND partition_key=s.partition_key
-      AND cap_id=s.cap_id AND due IS NOT NULL) THEN 0
+      AND cap_id=s.cap_id AND due IS NOT NULL AND terminal_at_ms IS NULL)
+  THEN 0
   WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_head AS h
     WHERE h.lane_id=s.lane_id AND h.partition_key=s.partition_key
@@ -551,10 +556,10 @@ FROM (SELECT job_id, CASE
     THEN 'terminal_at_ms does not fit the state'
     WHEN due IS NULL AND state IN ('ready','delayed')
       OR due IS NULL AND state='active' AND reclaim='auto'
-      OR due IS NOT NULL AND (terminal_at_ms IS NOT NULL OR state='blocked')
+      OR due IS NOT NULL AND state='blocked'
     THEN 'due does not fit the state'
-    WHEN due<>-1 AND due<>max(0, iif(state='active', ifnull(expires_at_ms,0),
-                                     available_at_ms))
+    WHEN terminal_at_ms IS NULL AND due<>-1 AND due<>max(0, iif(
+      state='active', ifnull(expires_at_ms,0), available_at_ms))
     THEN 'due is not when it can be claimed'
     {{CHECK_TEXT required_capabilities}} {{CHECK_INT cap_id}}
     WHEN terminal_at_ms IS NULL AND (cap_id>0 AND NOT EXISTS (

@@ -264,7 +264,8 @@ BEGIN
           SELECT min(due) FROM claimq_job INDEXED BY claimq_job_by_due
           WHERE lane_id=claimq_head.lane_id
             AND partition_key=claimq_head.partition_key
-            AND cap_id=-claimq_head.head_id AND due>=0) AS due) AS w
+            AND cap_id=-claimq_head.head_id AND due>=0
+            AND terminal_at_ms IS NULL) AS due) AS w
       LEFT JOIN claimq_group AS g ON g.group_id=claimq_head.group_id
       LEFT JOIN claimq_limit AS l ON l.lane_id=g.lane_id
       LEFT JOIN claimq_job AS j ON j.job_id=(
@@ -272,6 +273,7 @@ BEGIN
         WHERE r.lane_id=claimq_head.lane_id
           AND r.partition_key=claimq_head.partition_key
           AND r.cap_id=-claimq_head.head_id AND r.due=-1
+          AND r.terminal_at_ms IS NULL
         ORDER BY r.priority DESC, r.created_at_ms, r.job_id LIMIT 1))
   WHERE head_id=new.head_id;
 END;
@@ -504,19 +506,19 @@ FROM {{S}}.claimq_job AS j WHERE job_id=:job
 lane_id=:lane AND partition_key=:partition AND cap_id=:set
 
 -- name: LIMIT_OPEN
--- The heads of a set that may be taken from, in order.
-SELECT head_id, group_id, turn
+-- The heads of a set that may be taken from, in order; and what they promise.
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place=-1
 ORDER BY turn, priority DESC, created_at_ms, job_id
 
 -- name: LIMIT_LATE like LIMIT_OPEN
 -- Those of which something has fallen due: the group opened, or a job waited.
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place BETWEEN 0 AND :now
 UNION ALL
-SELECT head_id, group_id, turn
+SELECT head_id, group_id, turn, priority, created_at_ms, job_id
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_due
 WHERE {{LIMIT_HEADS}} AND due BETWEEN 0 AND :now
 
@@ -541,7 +543,8 @@ UPDATE {{S}}.claimq_head NOT INDEXED SET place=-1, due=(
     SELECT min(due) FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
     WHERE j.lane_id=claimq_head.lane_id
       AND j.partition_key=claimq_head.partition_key
-      AND j.cap_id=-claimq_head.head_id AND j.due>=0)
+      AND j.cap_id=-claimq_head.head_id AND j.due>=0
+      AND j.terminal_at_ms IS NULL)
 WHERE head_id IN (SELECT id FROM claimq_ids(:ids))
   AND +place BETWEEN 0 AND :now AND job_id IS NOT NULL
 
@@ -598,7 +601,8 @@ WHERE CASE
   WHEN EXISTS (
     SELECT 1 FROM {{S}}.claimq_job INDEXED BY claimq_job_by_due
     WHERE lane_id=h.lane_id AND partition_key=h.partition_key
-      AND cap_id=-h.head_id AND due IS NOT NULL) THEN 0
+      AND cap_id=-h.head_id AND due IS NOT NULL AND terminal_at_ms IS NULL)
+  THEN 0
   ELSE -h.head_id NOT IN ({{LANE_WAITING_SETS}}) END
 ORDER BY head_id LIMIT :limit
 
@@ -746,7 +750,7 @@ FROM (SELECT h.head_id, CASE
     WHEN h.job_id IS NOT (
       SELECT j.job_id FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
       WHERE j.lane_id=h.lane_id AND j.partition_key=h.partition_key
-        AND j.cap_id=-h.head_id AND j.due=-1
+        AND j.cap_id=-h.head_id AND j.due=-1 AND j.terminal_at_ms IS NULL
       ORDER BY j.priority DESC, j.created_at_ms, j.job_id LIMIT 1)
     THEN 'job_id is not its first job'
     WHEN h.place IS NULL AND (h.job_id IS NOT NULL OR w.due IS NOT NULL)
@@ -759,6 +763,7 @@ FROM (SELECT h.head_id, CASE
     ON g.group_id=h.group_id
   LEFT JOIN (
     SELECT j.cap_id, min(j.due) AS due FROM {{S}}.claimq_job AS j NOT INDEXED
-    WHERE j.cap_id<0 AND j.due>=0 GROUP BY j.cap_id) AS w
+    WHERE j.cap_id<0 AND j.due>=0 AND j.terminal_at_ms IS NULL
+    GROUP BY j.cap_id) AS w
     ON w.cap_id=-h.head_id)
 WHERE problem IS NOT NULL

@@ -120,7 +120,7 @@ WHEN typeof($1)<>'integer' OR $1 NOT BETWEEN 0 AND 1 THEN 'bad $1'
 
 -- fragment: CHECK_NO_JUMP
 -- claimq_restored() was not called while the row was held: it makes tokens jump
--- by 2^32.
+-- by 2^32 or more.
 fencing_token<4294967296
 
 -- fragment: CHECK_ONE_CLAIM

@@ -95,6 +95,40 @@ proc long_files {files max} {
   return $out
 }
 
+# The Worker of each language, which is to be read in one go: FILE FROM MAX;
+# FROM fits its first line, and is empty if the whole file is counted.  It ends
+# with the next brace in the first column, or with the file.
+set WORKERS {
+  ext/go/claimq/worker.go         {}                         125
+  ext/java/claimq/Worker.java     {}                         125
+  ext/node/claimq/job_thread.cjs  {}                         90
+  ext/node/claimq/job_worker.cjs  {}                         85
+  ext/php/Claimq.php              {^final class ClaimqWorker} 150
+  ext/python/claimq/_worker.py    {^class Worker}            100
+  ext/ruby/claimq/lib/claimq/worker.rb {}                    130
+  ext/rust/claimq/src/worker.rs   {}                         135
+}
+proc long_workers {workers} {
+  set out {}
+  foreach {file from max} $workers {
+    set lines [lines_of $file]
+    set end [llength $lines]
+    set start 0
+    if {$from ne ""} {
+      set start [lsearch -regexp $lines $from]
+      set brace [lsearch -exact -start $start $lines "\}"]
+      if {$brace > $start} {set end [expr {$brace+1}]}
+    }
+    set n [expr {$end-$start}]
+    if {$start < 0} {
+      lappend out "$file: there is no $from"
+    } elseif {$n > $max} {
+      lappend out "$file: $n lines, $max are allowed"
+    }
+  }
+  return $out
+}
+
 # The functions of a file, which begin and end in the first column, as the style
 # has it: FIRST LINES COMMENTED ...
 proc functions_of {file} {
@@ -349,6 +383,7 @@ check "$so is linked -z nodelete" [expr {
 check "lines over 80 columns" [long_lines $text]
 check "files over 1500 lines" \
   [long_files [concat $source $headers [glob tcl/*.tcl]] 1500]
+check "a Worker longer than it is to be" [long_workers $WORKERS]
 check "functions over 100 lines" [long_functions $source 100]
 check "functions of more than 6 lines without a comment above them" \
   [bare_functions $source 6]

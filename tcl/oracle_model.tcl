@@ -834,8 +834,11 @@ proc model::change {id opts now} {
   if {[live $row $now]} {return 'claimed'}
   set opts [sorted_caps $opts]
   if {[dict exists $opts lane]} {
-    set other [job_by_key [dict get $opts lane] [dict get $row source_key]]
+    set key [dict get $row source_key]
+    set other [job_by_key [dict get $opts lane] $key]
     if {$other ni [list {} $id]} {fail conflict}
+    move_key $id [list [dict get $row lane_id] $key] \
+      [list [dict get $opts lane] $key]
   }
   foreach {name column} {lane lane_id priority priority payload payload
       capabilities required_capabilities max_attempts max_attempts
@@ -854,6 +857,15 @@ proc model::change {id opts now} {
   }
   place_job $id
   return 'changed'
+}
+
+# A key that the job keeps beyond its end (unique_for_ms) goes with it.
+proc model::move_key {id from to} {
+  if {![dict exists $::model::unique $from]} return
+  set value [dict get $::model::unique $from]
+  if {[lindex $value 0] != $id} return
+  drop unique $from
+  dict set ::model::unique $to $value
 }
 
 # Open: a job that has ended is missing.
@@ -1330,7 +1342,8 @@ proc model::requeue {id claim token now} {
 # job tells of has the job's token.
 
 proc model::restored {now} {
-  set jump 4294967296
+  set jump [expr {4294967296 + 16*min($now, 1<<42)
+    + 1024*max(0, min($now, 1<<42) - 1767225600000)}]
   foreach name {batch job event grant part letter contest} {
     dict incr ::model::last $name $jump
   }

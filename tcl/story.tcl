@@ -193,6 +193,7 @@ proc story {language program} {
   story_sigterm
   story_lost
   story_wakes
+  story_ends
   step the-database-is-sound {db one {PRAGMA integrity_check}} ok
   close_db
 }
@@ -361,6 +362,19 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+# What claimq refuses ends the worker, which says why.  (A worker gives no time,
+# and so cannot serve a database that takes the time from its callers.)
+proc story_ends {} {
+  global S
+  step an-error-of-claimq-ends-the-worker {
+    db eval {SELECT claimq_init('clock', 'explicit')}
+    set pid [start_worker e 30000 1]
+    lassign [await_end $pid] status
+    list [expr {$status ne "exit 0"}] \
+      [regexp {claimq: clock_required: .*: give now_ms} [output $pid]]
+  } {1 1}
 }
 
 #--------------------------------------------------------------------------

@@ -114,7 +114,8 @@ final class Claimq
     {
         $parts = explode('?', $sql);
         if (count($parts) !== count($values) + 1) {
-            throw new InvalidArgumentException('as many values as "?"');
+            throw new InvalidArgumentException(
+                'give as many values as there are "?" in the SQL');
         }
         $out = array_shift($parts);
         foreach ($values as $i => $value) {
@@ -209,19 +210,17 @@ final class ClaimqJob
     public readonly int $id;
     public readonly mixed $payload;
     public readonly int $attempt;               // 0 is the first
-    public readonly string $claimId;
-    public readonly string $leaseToken;
+    public readonly array $claim;               // its id and its token
 
     public function __construct(
         public readonly array $row,
-        private readonly ClaimqWorker $worker,
         private readonly SQLite3 $db,           // the worker's
+        private readonly Closure $stopping,
     ) {
         $this->id = $row['job_id'];
         $this->payload = $row['payload'];
         $this->attempt = $row['attempt_index'];
-        $this->claimId = $row['claim_id'];
-        $this->leaseToken = $row['lease_token'];
+        $this->claim = [$row['claim_id'], $row['lease_token']];
     }
 
     /**
@@ -236,7 +235,7 @@ final class ClaimqJob
     /** True when the worker is to end, and waits for this handler. */
     public function stopping(): bool
     {
-        return $this->worker->stopping();
+        return ($this->stopping)();
     }
 
     /**
@@ -245,23 +244,33 @@ final class ClaimqJob
      */
     public function complete(SQLite3 $db): void
     {
-        Claimq::value($db, 'SELECT claimq_complete(?, ?)', $this->claimId,
-            $this->leaseToken);
+        Claimq::value($db, 'SELECT claimq_complete(?, ?)', ...$this->claim);
     }
 
-    /** Needed only where there is no pcntl, and nobody else renews. */
-    public function renew(SQLite3 $db, int $leaseMs): void
+    /** Call the handler; returns the verb that settles, and its arguments. */
+    public function handle(callable $handler): array
     {
-        Claimq::value($db, 'SELECT claimq_renew(?, ?, ?)', $this->claimId,
-            $this->leaseToken, $leaseMs);
+        try {
+            $result = $handler($this);
+            if ($result !== null && !is_scalar($result)) {
+                $result = json_encode($result, JSON_THROW_ON_ERROR);
+            }
+            return ["complete(?, ?, 'result', ?)", $result];
+        } catch (ClaimqReject $error) {
+            return ['reject(?, ?, ?)', $error->getMessage()];
+        } catch (Throwable $error) {
+            return ["retry(?, ?, ?, 'delay_ms', ?)",
+                $error->getMessage() ?: $error::class,
+                $error instanceof ClaimqRetry ? $error->delayMs : null];
+        }
     }
 
-    /** The worker calls a verb.  False: the claim is lost. */
+    /** Call a verb on the worker's connection.  False: the claim is lost. */
     public function call(string $verb, mixed ...$values): bool
     {
         try {
-            Claimq::value($this->db, 'SELECT claimq_' . $verb, $this->claimId,
-                $this->leaseToken, ...$values);
+            Claimq::value($this->db, 'SELECT claimq_' . $verb, ...$this->claim,
+                ...$values);
             return true;
         } catch (Exception $error) {
             if (Claimq::code($error) !== 'claim_lost') {
@@ -280,250 +289,159 @@ final class ClaimqJob
  * letters), or throws anything else (retried later; a ClaimqRetry says when).
  *
  * One connection claims, waits and settles; it settles a job and takes the next
- * one in the same transaction.  PHP has no threads: a child process with a
- * connection of its own, the ClaimqRenewer, renews what is held at a third of
- * the lease.  (Without the extension pcntl nobody does: $job->renew().)  If
- * somebody else has taken a job over (after a pause longer than the lease, or
- * by claimq_revoke), $job->lost() says so, and the worker goes on with the next
- * job.
- *
- * SIGTERM and SIGINT, or stop(), end the loop: what is held and not begun is
+ * one in the same transaction.  PHP has no threads: a second process renews
+ * what is held at a third of the lease.  If somebody else has taken a job over
+ * (after a pause longer than the lease, or by claimq_revoke), $job->lost() says
+ * so, and the worker goes on with the next job.  SIGTERM and SIGINT (with the
+ * extension pcntl), or stop(), end the loop: what is held and not begun is
  * given back at once, and the job at hand is finished.
  */
 final class ClaimqWorker
 {
-    private const WAIT_MS = 500;        // a signal is seen when it returns
+    private const CLAIM = 'SELECT * FROM claimq_lane(?, ?, ?, ?)
+        WHERE capabilities=? AND partition=?';
+    private const WAIT = "SELECT claimq_wait(500, 'lane', ?, 'capabilities', ?,
+        'partition', ?)";
 
     private bool $stopping = false;
-    private bool $handling = false;     // the handler works on the first:
-    private array $held = [];
-    private int $begun = 0;
-    private ?SQLite3 $db = null;
-    private ?ClaimqRenewer $renewer = null;
-    private readonly string $owner;
+    private array $held = [];           // the handler works on the first
+    private mixed $renewer = null;      // a pipe to the process that renews
+    private readonly array $claim;      // the values of CLAIM
+    private readonly array $wait;       // the values of WAIT
     private readonly Closure $handler;
 
     public function __construct(
         private readonly string $path,
-        private readonly string $lane,
+        string $lane,
         callable $handler,
         ?string $owner = null,
         private readonly int $leaseMs = 30000,
-        private readonly int $batch = 1,
-        private readonly array $capabilities = [],
-        private readonly int $partition = 0,
+        int $batch = 1,
+        array $capabilities = [],
+        int $partition = 0,
     ) {
         $this->handler = $handler(...);
-        $this->owner = $owner ?? implode(':', [gethostname(), getmypid(),
+        $owner ??= implode(':', [gethostname(), getmypid(),
             bin2hex(random_bytes(3))]);
+        $can = [json_encode($capabilities), $partition];
+        $this->claim = [$lane, $owner, $leaseMs, $batch, ...$can];
+        $this->wait = [$lane, ...$can];
     }
 
     /** End run() soon.  May be called from a signal handler. */
     public function stop(): void
     {
         $this->stopping = true;
-        if ($this->handling && $this->renewer !== null) {
-            $others = array_splice($this->held, 1);
-            $this->renewer->hold($this->held, $others);
-        }
-    }
-
-    public function stopping(): bool
-    {
-        return $this->stopping;
+        $this->hold($this->held, 1);
     }
 
     /** Work until stop() or a signal; returns how many jobs were begun. */
     public function run(): int
     {
-        $before = [];
-        if (function_exists('pcntl_fork')) {
-            $this->renewer = new ClaimqRenewer($this->path, $this->leaseMs);
+        $db = Claimq::open($this->path);
+        $signals = function_exists('pcntl_signal') ? [SIGTERM, SIGINT] : [];
+        $before = array_map('pcntl_signal_get_handler', $signals);
+        $process = $this->start($signals);
+        foreach ($signals as $signal) {
             pcntl_async_signals(true);
-            foreach ([SIGTERM, SIGINT] as $signal) {
-                $before[$signal] = pcntl_signal_get_handler($signal);
-                pcntl_signal($signal, fn () => $this->stop());
-            }
+            pcntl_signal($signal, fn () => $this->stop());
+            pcntl_sigprocmask(SIG_UNBLOCK, [$signal]);
         }
-        $this->db = Claimq::open($this->path);
         try {
-            while (!$this->stopping) {
-                $this->hold($this->held === [] ? $this->claimOrWait()
-                    : $this->work($this->held[0]));
-            }
-        } finally {
-            try {
-                foreach ($this->held as $job) { // also what was not settled
-                    $job->call('release(?, ?)');
+            for ($begun = 0; !$this->stopping;) {
+                if ($this->held !== []) {
+                    $begun++;
+                    $this->hold($this->work($db, $this->held[0]));
+                } elseif (($jobs = $this->claim($db)) !== []) {
+                    $this->hold($jobs);
+                } else {
+                    Claimq::value($db, self::WAIT, ...$this->wait);
                 }
-            } finally {
-                $this->held = [];
-                $this->db->close();
-                $this->renewer?->end();
-                array_map('pcntl_signal', array_keys($before), $before);
             }
+            return $begun;
+        } finally {
+            array_map('pcntl_signal', $signals, $before);
+            $this->hold($this->held, 0);
+            $this->held = [];
+            $this->renewer = null;      // closed: the process ends
+            proc_close($process);
         }
-        return $this->begun;
     }
 
-    /** These are held from now on; the process that renews is told. */
-    private function hold(array $jobs): void
+    private function claim(SQLite3 $db): array
     {
-        if ($jobs !== [] || $this->held !== []) {
-            $this->held = $jobs;
-            $this->renewer?->hold($jobs);
-        }
+        $stopping = fn () => $this->stopping;
+        return array_map(fn ($row) => new ClaimqJob($row, $db, $stopping),
+            Claimq::rows($db, self::CLAIM, ...$this->claim));
     }
 
     /**
-     * Work on the first job that is held; settle it, and take the next one with
-     * the same commit.  Returns what is held then.
+     * Work on the first job that is held; settle it, and take the next ones
+     * with the same commit unless some are left.  Returns what is held then.
      */
-    private function work(ClaimqJob $job): array
+    private function work(SQLite3 $db, ClaimqJob $job): array
     {
-        $this->handling = true;         // from now on stop() gives back
-        if ($this->stopping) {
-            return $this->held;
-        }
-        $this->begun++;
-        $settle = $this->handle($job);
-        $this->handling = false;
-        return Claimq::transaction($this->db, function () use ($job, $settle) {
-            $job->call(...$settle);
-            $others = array_slice($this->held, 1);
-            $others = array_filter($others, fn ($other) => !$other->lost());
-            return $others === [] && !$this->stopping ? $this->claim()
-                : array_values($others);
+        $outcome = $job->handle($this->handler);
+        return Claimq::transaction($db, function () use ($db, $job, $outcome) {
+            $job->call(...$outcome);
+            $left = array_slice($this->held, 1);
+            while ($left !== [] && $left[0]->lost()) {
+                array_shift($left);
+            }
+            return $left === [] && !$this->stopping ? $this->claim($db) : $left;
         });
     }
 
-    /** Call the handler; returns the verb that settles, and its arguments. */
-    private function handle(ClaimqJob $job): array
+    /** Hold these jobs: the first are renewed, those after them given back. */
+    private function hold(array $jobs, int $keep = PHP_INT_MAX): void
     {
-        try {
-            $result = ($this->handler)($job);
-            if ($result !== null && !is_scalar($result)) {
-                $result = json_encode($result, JSON_THROW_ON_ERROR);
-            }
-            return ["complete(?, ?, 'result', ?)", $result];
-        } catch (ClaimqReject $error) {
-            return ['reject(?, ?, ?)', $error->getMessage()];
-        } catch (Throwable $error) {
-            return ["retry(?, ?, ?, 'delay_ms', ?)",
-                $error->getMessage() ?: $error::class,
-                $error instanceof ClaimqRetry ? $error->delayMs : null];
-        }
-    }
-
-    private function claim(): array
-    {
-        $rows = Claimq::rows($this->db, 'SELECT * FROM claimq_lane
-            WHERE lane=? AND owner=? AND ttl_ms=? AND max_jobs=?
-              AND capabilities=? AND partition=?', $this->lane, $this->owner,
-            $this->leaseMs, $this->batch, json_encode($this->capabilities),
-            $this->partition);
-        return array_map(fn ($row) => new ClaimqJob($row, $this, $this->db),
-            $rows);
-    }
-
-    private function claimOrWait(): array
-    {
-        $jobs = $this->claim();
-        if ($jobs === []) {
-            Claimq::value($this->db, "SELECT claimq_wait(?, 'lane', ?,
-                'capabilities', ?, 'partition', ?)", self::WAIT_MS, $this->lane,
-                json_encode($this->capabilities), $this->partition);
-        }
-        return $jobs;
-    }
-}
-
-/** A process that renews what a worker holds, and ends with the worker. */
-final class ClaimqRenewer
-{
-    private mixed $socket;
-    private int $pid;
-
-    public function __construct(string $path, private readonly int $leaseMs)
-    {
-        [$mine, $its] = stream_socket_pair(STREAM_PF_UNIX,
-            STREAM_SOCK_STREAM, 0);
-        $this->pid = pcntl_fork();
-        if ($this->pid < 0) {
-            throw new RuntimeException('no process can be made that renews');
-        }
-        if ($this->pid === 0) {
-            try {
-                fclose($mine);
-                $this->loop($its, $path);
-            } finally {
-                // It ends here: nothing that the parent has open is closed.
-                posix_kill(posix_getpid(), SIGKILL);
-            }
-        }
-        $this->socket = $mine;
-    }
-
-    /** Renew these from now on, and give those back: one line of JSON. */
-    public function hold(array $jobs, array $back = []): void
-    {
-        $claim = fn ($job) => [$job->claimId, $job->leaseToken];
-        $line = json_encode([array_map($claim, $jobs),
-            array_map($claim, $back)]);
-        if (@fwrite($this->socket, $line . "\n") === false) {
+        $this->held = $jobs;
+        $claims = array_column($jobs, 'claim');
+        $line = json_encode([array_slice($claims, 0, $keep),
+            array_slice($claims, $keep)]);
+        if ($this->renewer && !@fwrite($this->renewer, $line . "\n")) {
             throw new RuntimeException('the process that renews has ended');
         }
     }
 
-    public function end(): void
+    /** Start the process that renews.  The signals stay blocked there. */
+    private function start(array $signals): mixed
     {
-        fclose($this->socket);
-        pcntl_waitpid($this->pid, $status);
-    }
-
-    /** What the process does until its parent closes the socket or is gone. */
-    private function loop(mixed $socket, string $path): void
-    {
-        pcntl_signal(SIGTERM, SIG_IGN);
-        pcntl_signal(SIGINT, SIG_IGN);
-        $db = Claimq::open($path);
-        $claims = [];
-        $beat = $this->leaseMs / 3000;
-        for ($due = microtime(true) + $beat;;) {
-            $ready = [$socket];
-            $none = null;
-            $us = (int) max(0, ($due - microtime(true)) * 1e6);
-            if (stream_select($ready, $none, $none, 0, $us) > 0) {
-                $line = fgets($socket);
-                if ($line === false) {
-                    return;
-                }
-                [$claims, $back] = json_decode($line);
-                self::call($db, 'release(?, ?)', $back);
-            }
-            if (microtime(true) >= $due) {
-                $due = microtime(true) + $beat;
-                self::call($db, 'renew(?, ?, ?)', $claims, $this->leaseMs);
-            }
+        if ($signals !== []) {
+            pcntl_sigprocmask(SIG_BLOCK, $signals);
         }
+        $folder = 'sqlite3.extension_dir=' . ini_get('sqlite3.extension_dir');
+        $code = 'require $argv[1]; ClaimqWorker::renew($argv[2], +$argv[3]);';
+        $process = proc_open([PHP_BINARY, '-d', $folder, '-r', $code, '--',
+            __FILE__, $this->path, (string) $this->leaseMs], [['pipe', 'r']],
+            $pipes) ?: throw new RuntimeException('no process that renews');
+        $this->renewer = $pipes[0];
+        return $process;
     }
 
-    /**
-     * Call a verb for each claim.  One that is lost is found out by the worker;
-     * what else fails is tried again the next time, or the lease ends.
-     */
-    private static function call(
-        SQLite3 $db,
-        string $verb,
-        array $claims,
-        int ...$values,
-    ): void {
-        foreach ($claims as $claim) {
-            try {
-                Claimq::value($db, 'SELECT claimq_' . $verb,
-                    ...[...$claim, ...$values]);
-            } catch (Exception) {
-                continue;
+    /** What that process does, until the worker closes the pipe or is gone. */
+    public static function renew(string $path, int $leaseMs): void
+    {
+        $db = Claimq::open($path);
+        $claims = [[], []];             // to be renewed, and given back
+        $calls = ["SELECT claimq_renew(?, ?, $leaseMs)",
+            'SELECT claimq_release(?, ?)'];
+        $due = microtime(true) + $leaseMs / 3000;
+        while (!feof(STDIN)) {
+            $ready = [STDIN];
+            $us = (int) max(0, ($due - microtime(true)) * 1e6);
+            $heard = (int) stream_select($ready, $none, $none, 0, $us);
+            if ($heard) {
+                $claims = json_decode(fgets(STDIN) ?: '[[], []]');
+            } else {
+                $due = microtime(true) + $leaseMs / 3000;
+            }
+            foreach ($claims[$heard] as $claim) {
+                try {
+                    Claimq::value($db, $calls[$heard], ...$claim);
+                } catch (Exception) {
+                    continue;           // tried again, or the lease ends
+                }
             }
         }
     }

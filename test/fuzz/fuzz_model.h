@@ -16,7 +16,11 @@
 
 #include "fuzz.h"
 
-#define FZ_NITEM   180            /* Items, at most */
+#define FZ_NITEM   220            /* Items, at most */
+#define FZ_NJOB    400            /* Jobs: a requeued item has a new one */
+#define FZ_NAFTER  3              /* Jobs that one waits for, at most */
+#define FZ_NSCHED  2              /* Schedules, each of a lane of its own */
+#define FZ_NTICK   8              /* Jobs that one puts at once, at most */
 #define FZ_NCLAIM  120            /* Claims, at most */
 #define FZ_NMEMBER 8              /* Items of a claim, at most */
 #define FZ_NPART   3              /* Partitions of queue q */
@@ -64,9 +68,38 @@ struct FzClaim {
   char zToken[68];
 };
 
+/* How a job has ended. */
+enum { FZ_OPEN, FZ_COMPLETED, FZ_FAILED, FZ_CANCELLED };
+
+/* A job, by the order of ids: those it waits for stand before it. */
+typedef struct FzJob FzJob;
+struct FzJob {
+  i64 iJob;
+  short iItem;
+  u8 eEnd;                        /* FZ_OPEN ... */
+  u8 bRun;                        /* It runs also if one has failed */
+  u8 bFlow;                       /* It belongs to flow f */
+  u8 bSeen;                       /* Met in the table */
+  u8 nAfter;
+  short aAfter[FZ_NAFTER];        /* Jobs it waits for */
+};
+
+/* A schedule, of multiples of a period. */
+typedef struct FzSched FzSched;
+struct FzSched {
+  int iSpec;                      /* -1: there is none */
+  u8 eCatchUp;                    /* 0 one, 1 all, 2 none */
+  u8 mCaps, bGrant, bEnabled;
+  i64 iUntil;                     /* FZ_I64_MAX: for ever */
+  i64 iNext;                      /* -1: never again */
+  i64 iFrom;                      /* The first time is after this one */
+};
+
 typedef struct FzModel FzModel;
 struct FzModel {
-  int nItem, nClaim;
+  int nItem, nClaim, nJob;
+  FzJob aJob[FZ_NJOB];
+  FzSched aSched[FZ_NSCHED];
   FzItem aItem[FZ_NITEM];
   FzClaim aClaim[FZ_NCLAIM];
   struct { i64 iLast, iCursor; short iClaim; } aPart[FZ_NPART];
@@ -104,6 +137,48 @@ static i64 fzAddSat(i64 a, i64 b){
   return a>FZ_I64_MAX-b ? FZ_I64_MAX : a+b;
 }
 
+/* Item iItem is job iJob from now on. */
+static FzJob *fzNewJob(int iItem, i64 iJob){
+  FzJob *p = &fzM.aJob[fzM.nJob];
+  if( fzM.nJob>=FZ_NJOB ) fzDie("too many jobs");
+  if( fzM.nJob>0 && p[-1].iJob>=iJob ) fzDie("job id %lld again", iJob);
+  fzM.nJob++;
+  memset(p, 0, sizeof(*p));
+  p->iJob = iJob;
+  p->iItem = (short)iItem;
+  fzM.aItem[iItem].iRow = iJob;
+  return p;
+}
+
+/* The job with this id. */
+static FzJob *fzJobOf(i64 iJob){
+  int iLow = 0, iHigh = fzM.nJob;
+  while( iLow<iHigh ){
+    int iMid = (iLow+iHigh)/2;
+    if( fzM.aJob[iMid].iJob<iJob ) iLow = iMid+1;
+    else iHigh = iMid;
+  }
+  if( iLow>=fzM.nJob || fzM.aJob[iLow].iJob!=iJob ){
+    fzDie("unknown job %lld", iJob);
+  }
+  return &fzM.aJob[iLow];
+}
+
+/* 1 if a job that this one waits for has not ended. */
+static int fzBlocked(const FzJob *p){
+  int i;
+  for(i=0; i<p->nAfter && fzM.aJob[p->aAfter[i]].eEnd!=FZ_OPEN; i++){}
+  return i<p->nAfter;
+}
+
+/* 1 if a job that this one waits for has failed or was cancelled, and that is
+** not all the same to it. */
+static int fzDoomed(const FzJob *p){
+  int i;
+  for(i=0; i<p->nAfter && fzM.aJob[p->aAfter[i]].eEnd<=FZ_COMPLETED; i++){}
+  return i<p->nAfter && !p->bRun;
+}
+
 /* Claim i is settled: no row carries it any more. */
 static void fzOver(int i){
   FzClaim *p;
@@ -130,6 +205,27 @@ static void fzForgetSettled(i64 iJob){
   for(i=0; i<fzM.nClaim; i++){
     if( fzM.aClaim[i].iJob==iJob ) fzM.aClaim[i].eSettled = 0;
   }
+}
+
+/* Jobs whose predecessors have failed are cancelled, in their order: those
+** behind them, too.  Nobody can hold one. */
+static void fzCascade(void){
+  int i;
+  for(i=0; i<fzM.nJob; i++){
+    FzJob *p = &fzM.aJob[i];
+    if( p->eEnd!=FZ_OPEN || !fzDoomed(p) ) continue;
+    if( fzM.aItem[p->iItem].iClaim>=0 ) fzDie("job %lld began", p->iJob);
+    p->eEnd = FZ_CANCELLED;
+    fzM.aItem[p->iItem].eState = FZ_DONE;
+  }
+}
+
+/* A job has ended: it never comes back. */
+static void fzEndJob(i64 iJob, int eEnd){
+  FzJob *p = fzJobOf(iJob);
+  if( p->eEnd!=FZ_OPEN ) fzDie("job %lld ends again", iJob);
+  p->eEnd = (u8)eEnd;
+  fzCascade();
 }
 
 /* A claim id that is known and not over must not be given a second time. */

@@ -4,8 +4,9 @@
 ** An input is a list of up to 150 operations over all disciplines: work is
 ** added, claimed, renewed, settled with right and wrong tokens, cancelled,
 ** revoked, reclaimed, requeued, vacuumed; transactions and savepoints begin
-** and end in both ways; the clock jumps forwards and backwards.  Names are
-** few, so that everything meets everything.
+** and end in both ways; the clock jumps forwards and backwards.  Jobs wait for
+** others, and schedules put jobs.  Names are few, so that everything meets
+** everything.
 **
 ** After each step:
 **   *  no item is under two live claims, and claims that count are in the
@@ -14,6 +15,11 @@
 **   *  a claim that is displaced or settled, or a wrong token, is refused, and
 **      one that is neither is not
 **   *  fencing tokens do not go back, except by rollback
+**   *  no job runs before all that it waits for have ended, well unless it does
+**      not mind; what failed takes those with it that wait for it; a job that
+**      has ended never comes back
+**   *  a schedule puts one job for each of its times, and those times that it
+**      should, whoever claims
 **   *  a call that raised has changed nothing, and raised what it may raise
 ** At the end the database is sound.
 */
@@ -123,6 +129,28 @@ static const char *fzFunc(const char *zName, const char *zAllowed){
   return zCode;
 }
 
+static int fzCountRow(void *pArg, sqlite3_stmt *pStmt){
+  *(i64*)pArg = sqlite3_column_int64(pStmt, 0);
+  return 1;
+}
+
+/* The number that a statement of the target's own gives.  (One text for all
+** values: preparing takes longer.) */
+static i64 fzCount(const char *zSql, int nArg, const FzVal *aArg){
+  u8 bQuiet = fzDb.bQuiet;
+  i64 n = 0;
+  fzDb.bQuiet = 1;
+  if( fzRun(&fzDb, zSql, nArg, aArg, fzCountRow, &n) ){
+    fzDie("%s: %s", zSql, fzDb.zErr);
+  }
+  fzDb.bQuiet = bQuiet;
+  return n;
+}
+
+static void fzExpect(i64 iWant){
+  if( fzA.i!=iWant ) fzDie("answer %lld, not %lld", fzA.i, iWant);
+}
+
 /*
 ** SELECT zCols FROM zName(...), or through INSERT ... SELECT: writing
 ** statements allow claimq no savepoint of its own.
@@ -200,8 +228,53 @@ static void fzEnqueue(void){
   }
 }
 
+static int fzJobStored(i64 iJob){
+  FzVal v = fzInt(iJob);
+  return fzCount("SELECT count(*) FROM claimq_job WHERE job_id=?1", 1, &v)>0;
+}
+
+/*
+** Options of a job that waits for others, mostly for some of the last.  aAfter
+** gets which, *pbGone whether one of them is not stored any more.  Returns
+** their number.  zList is for the option's text.
+*/
+static int fzAfterOptions(
+  short *aAfter, char *zList, int nList, int *pbRun, int *pbGone
+){
+  int i, j, nAfter = 0, n = 1, nWant = fzChoose(8)-4;
+  *pbRun = *pbGone = 0;
+  if( nWant<=0 || fzM.nJob==0 ) return 0;
+  snprintf(zList, (size_t)nList, "[");
+  for(i=0; i<nWant; i++){
+    int iJob = fzM.nJob-1 - fzChoose(fzM.nJob<12 ? fzM.nJob : 12);
+    for(j=0; j<nAfter && aAfter[j]!=iJob; j++){}
+    n += snprintf(&zList[n], (size_t)(nList-n), "%s%lld", i ? "," : "",
+                  fzM.aJob[iJob].iJob);
+    if( j<nAfter ) continue;
+    aAfter[nAfter++] = (short)iJob;
+    *pbGone |= !fzJobStored(fzM.aJob[iJob].iJob);
+  }
+  snprintf(&zList[n], (size_t)(nList-n), "]");
+  fzOpt("after", fzText(zList));
+  *pbRun = fzChoose(3)==2;
+  if( *pbRun ) fzOpt("on_failure", fzText("run"));
+  return nAfter;
+}
+
+/* The new job waits; or one it waits for has failed, and so it is cancelled. */
+static void fzWaits(FzJob *p, const short *aAfter, int nAfter, int bRun){
+  p->nAfter = (u8)nAfter;
+  memcpy(p->aAfter, aAfter, (size_t)nAfter*sizeof(aAfter[0]));
+  p->bRun = (u8)bRun;
+  fzCascade();
+}
+
 static void fzSubmit(void){
   int iScope = fzChoose(2), iKey, iOld, iCaps = fzChoose(4), bGrant, iGroup;
+  int nAfter, bRun, bGone, bFlow;
+  short aAfter[FZ_NAFTER];
+  char zList[100];
+  const char *zCode;
   if( fzM.nItem>=FZ_NITEM ) return;
   fzBeginArgs();
   fzAdd(fzText(fzLane[iScope]));
@@ -215,15 +288,21 @@ static void fzSubmit(void){
   if( fzChoose(4)==3 ) fzOpt("max_attempts", fzInt(fzChoose(3)));
   iGroup = fzChoose(4);
   if( iGroup>1 ) fzOpt("group_key", fzText(fzGroup[iGroup-2]));
-  fzFunc("claimq_submit", "");
+  nAfter = fzAfterOptions(aAfter, zList, sizeof(zList), &bRun, &bGone);
+  bFlow = fzChoose(4)==3;
+  if( bFlow ) fzOpt("flow_id", fzText("f"));
   iOld = fzKeyTaken(FZ_LANE, iScope, iKey);
+  zCode = fzFunc("claimq_submit", bGone ? " not_found " : "");
   if( iOld>=0 ){
-    if( fzM.aItem[iOld].iRow!=fzA.i ) fzDie("submit: not the same");
-  }else{
+    if( zCode || fzM.aItem[iOld].iRow!=fzA.i ) fzDie("submit: not the same");
+  }else if( zCode==0 ){
     FzItem *p = fzNewItem(FZ_LANE, iScope, iKey);
-    p->iRow = fzA.i;
+    FzJob *pJob = fzNewJob(fzM.nItem-1, fzA.i);
+    if( bGone ) fzDie("submit: after a job that is gone");
     p->mCaps = (u8)iCaps;
     p->bGrant = (u8)bGrant;
+    pJob->bFlow = (u8)bFlow;
+    fzWaits(pJob, aAfter, nAfter, bRun);
   }
 }
 
@@ -267,8 +346,8 @@ static void fzInsert(void){
     case 1:
       fzGuarded("INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
           " available_at_ms) VALUES('l'||?2, ?1, ?3, ?3+5)", "", 0, 0);
-      p = fzNewItem(FZ_LANE, iScope, -1);
-      p->iRow = sqlite3_last_insert_rowid(fzDb.db);
+      fzNewItem(FZ_LANE, iScope, -1);
+      fzNewJob(fzM.nItem-1, sqlite3_last_insert_rowid(fzDb.db));
       break;
     default:
       fzGuarded("INSERT INTO claimq_message(queue_name, partition, payload,"
@@ -279,10 +358,11 @@ static void fzInsert(void){
 }
 
 static int fzBulkRow(void *pArg, sqlite3_stmt *pStmt){
-  FzItem *p = &fzM.aItem[sqlite3_column_int64(pStmt, 0)];
+  int iItem = sqlite3_column_int(pStmt, 0);
+  FzItem *p = &fzM.aItem[iItem];
   (void)pArg;
-  snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzColText(pStmt, 1));
-  p->iRow = sqlite3_column_int64(pStmt, 1);
+  if( p->eKind==FZ_LANE ) fzNewJob(iItem, sqlite3_column_int64(pStmt, 1));
+  else snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzColText(pStmt, 1));
   return 1;
 }
 
@@ -308,10 +388,12 @@ static void fzBulk(void){
         " INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
         " available_at_ms) SELECT 'l0', i, ?3, ?3+10 FROM c", "", 0, 0);
     fzNArg = 1;
-    fzGuarded("SELECT payload, job_id FROM claimq_job WHERE payload>=?1",
-        "", fzBulkRow, 0);
+    fzGuarded("SELECT payload, job_id FROM claimq_job WHERE payload>=?1"
+        " ORDER BY job_id", "", fzBulkRow, 0);
   }
 }
+
+#include "fuzz_schedule.h"
 
 /**************************************************************************
 ** Claims.  All ask for these columns: the payload first.
@@ -346,6 +428,10 @@ static int fzItemRow(void *pArg, sqlite3_stmt *pStmt){
   i64 i = sqlite3_column_int64(pStmt, 0);
   FzItem *p;
   (void)pArg;
+  if( fzClaimKind==FZ_LANE && i>=FZ_SCHEDULED ){
+    fzTicksSeen(fzClaimScope);
+    i = fzJobOf(sqlite3_column_int64(pStmt, 5))->iItem;
+  }
   if( i<0 || i>=fzM.nItem ) fzDie("unknown item %lld", i);
   p = &fzM.aItem[i];
   fzRowClaim(0, pStmt);
@@ -358,7 +444,11 @@ static int fzItemRow(void *pArg, sqlite3_stmt *pStmt){
   }
   fzTake((int)i, fzNow);
   if( fzClaimKind==FZ_LANE ){
+    const FzJob *pJob = fzJobOf(p->iRow);
     if( p->mCaps & ~fzClaimCaps ) fzDie("item %lld: not capable", i);
+    if( pJob->eEnd!=FZ_OPEN ) fzDie("job %lld has ended", p->iRow);
+    if( fzBlocked(pJob) ) fzDie("job %lld runs before others", p->iRow);
+    if( fzDoomed(pJob) ) fzDie("job %lld runs after a failure", p->iRow);
     fzForgetSettled(p->iRow);
     fzM.aClaim[fzM.nClaim-1].iJob = p->iRow;
     p->bActive = 1;
@@ -407,6 +497,7 @@ static int fzSpentRow(void *pArg, sqlite3_stmt *pStmt){
   fzOver(p->iClaim);
   p->eState = FZ_DEAD;
   p->bActive = 0;
+  fzEndJob(p->iRow, FZ_FAILED);
   return 1;
 }
 
@@ -414,24 +505,40 @@ static int fzSpentRow(void *pArg, sqlite3_stmt *pStmt){
 static void fzCheckLimits(void){
   int i;
   for(i=fzM.nClaim-fzClaimRow; i<fzM.nClaim; i++){
-    char *z = sqlite3_mprintf("SELECT count(*) FROM claimq_limit AS l, ("
+    FzVal a[2];
+    a[0] = fzText(fzM.aClaim[i].zId);
+    a[1] = fzInt(fzNow);
+    if( fzCount("SELECT count(*) FROM claimq_limit AS l, ("
         "SELECT lane_id, group_key, count(*) AS n FROM claimq_job"
-        " WHERE expires_at_ms>%lld GROUP BY lane_id, group_key"
+        " WHERE expires_at_ms>?2 GROUP BY lane_id, group_key"
         " UNION ALL SELECT lane_id, NULL, count(*) FROM claimq_job"
-        " WHERE expires_at_ms>%lld GROUP BY lane_id) AS u, claimq_job AS j"
-        " WHERE j.claim_id=%Q AND j.expires_at_ms>%lld"
+        " WHERE expires_at_ms>?2 GROUP BY lane_id) AS u, claimq_job AS j"
+        " WHERE j.claim_id=?1 AND j.expires_at_ms>?2"
         " AND l.lane_id=j.lane_id AND u.lane_id=j.lane_id"
         " AND (u.group_key IS NULL AND u.n>l.max_active"
-        "   OR u.group_key=j.group_key AND u.n>l.group_max_active)",
-        fzNow, fzNow, fzM.aClaim[i].zId, fzNow);
-    if( fzOne(&fzDb, z) ) fzDie("claim %s is one too many", fzM.aClaim[i].zId);
-    sqlite3_free(z);
+        "   OR u.group_key=j.group_key AND u.n>l.group_max_active)", 2, a) ){
+      fzDie("claim %s is one too many", fzM.aClaim[i].zId);
+    }
   }
 }
 
-/* A lane claim may find expired jobs that were reclaimed too often. */
+/* claimq_next_at() for the claim in progress; -1: never. */
+static i64 fzLaneNextAt(void){
+  FzVal a[3];
+  a[0] = fzText(fzLane[fzClaimScope]);
+  a[1] = fzText(fzCapsText[fzClaimCaps]);
+  a[2] = fzInt(fzNow);
+  return fzCount("SELECT ifnull(claimq_next_at('lane', ?1, 'capabilities', ?2,"
+                 " 'now_ms', ?3), -1)", 3, a);
+}
+
+/*
+** A lane claim may find expired jobs that were reclaimed too often, and puts
+** those of the lane's schedule first.
+*/
 static void fzClaimLane(void){
-  if( !fzRoomForClaims() ) return;
+  i64 iNext;
+  if( !fzRoomForClaims() || fzM.nItem+FZ_NTICK>FZ_NITEM ) return;
   fzBeginArgs();
   fzClaimScope = fzChoose(2);
   fzAdd(fzText(fzLane[fzClaimScope]));
@@ -441,13 +548,19 @@ static void fzClaimLane(void){
   fzAdd(fzText(fzCapsText[fzClaimCaps]));
   fzAdd(fzInt(0));
   fzAdd(fzInt(fzNow));
-  fzClaimRows(FZ_COLS, "claimq_lane", fzItemRow);
+  fzTicksDue(fzClaimScope, fzClaimMax>0);
+  iNext = fzLaneNextAt();
+  fzClaimRows("payload, " FZ_CLAIM_COLS ", job_id, 0", "claimq_lane",
+              fzItemRow);
+  fzTicksPut(fzClaimScope);
+  if( fzClaimRow>0 && iNext!=fzNow ) fzDie("next_at %lld, but now", iNext);
+  if( fzClaimMax>0 && fzClaimRow==0 && iNext==fzNow && fzNTick<0 ){
+    fzDie("next_at is now, but nothing came");
+  }
   fzNArg = 0;
   fzGuarded("SELECT payload, job_id FROM claimq_job"
       " WHERE state='failed' AND settled_by='reclaim_cap'", "", fzSpentRow, 0);
-  fzDb.bQuiet = 1;
   fzCheckLimits();
-  fzDb.bQuiet = 0;
 }
 
 /* Limits come, change and go. */
@@ -574,10 +687,6 @@ static void fzSettle(FzClaim *p, int eState){
   fzOver((int)(p-fzM.aClaim));
 }
 
-static void fzExpect(i64 iWant){
-  if( fzA.i!=iWant ) fzDie("answer %lld, not %lld", fzA.i, iWant);
-}
-
 /* Sessions and letters: one claim of several rows. */
 static void fzSettleMany(FzClaim *p, int eVerb){
   int bLetter = p->eKind==FZ_LETTER;
@@ -596,11 +705,14 @@ static void fzSettleLane(FzClaim *p, int eVerb){
     p->bDead = strcmp(fzA.z, "dead")==0;
     if( !p->bDead && strcmp(fzA.z, "retry") ) fzDie("retry: %s", fzA.z);
     fzSettle(p, p->bDead ? FZ_DEAD : FZ_WAIT);
+    if( p->bDead ) fzEndJob(p->iJob, FZ_FAILED);
     return;
   }
   fzExpect(1);
   fzSettle(p, eVerb==FZ_COMPLETE ? FZ_DONE
             : eVerb==FZ_REJECT ? FZ_DEAD : FZ_WAIT);
+  if( eVerb==FZ_COMPLETE ) fzEndJob(p->iJob, FZ_COMPLETED);
+  if( eVerb==FZ_REJECT ) fzEndJob(p->iJob, FZ_FAILED);
 }
 
 /* nDone messages are processed (bit i of mLetter: number i is rejected); those
@@ -673,11 +785,7 @@ static i64 fzOutboxOptions(
 
 /* The job is there yet, so that a settlement can be repeated. */
 static int fzRepeats(const FzClaim *p, int eVerb){
-  char zSql[100];
-  if( p->eKind!=FZ_LANE || p->eSettled!=eVerb+1 ) return 0;
-  snprintf(zSql, sizeof(zSql),
-      "SELECT count(*) FROM claimq_job WHERE job_id=%lld", p->iJob);
-  return fzOne(&fzDb, zSql)>0;
+  return p->eKind==FZ_LANE && p->eSettled==eVerb+1 && fzJobStored(p->iJob);
 }
 
 /* The claim counts and the verb was done. */
@@ -816,7 +924,37 @@ static void fzCancel(void){
     zWant = fzLive(p->iClaim, fzNow) && !bForce ? "claimed" : "cancelled";
   }
   if( strcmp(fzA.z, zWant) ) fzDie("cancel: %s, not %s", fzA.z, zWant);
-  if( strcmp(zWant, "cancelled")==0 ) fzGone(p, FZ_DONE);
+  if( strcmp(zWant, "cancelled")==0 ){
+    fzGone(p, FZ_DONE);
+    if( eKind==FZ_LANE ) fzEndJob(p->iRow, FZ_CANCELLED);
+  }
+}
+
+/* All jobs of the flow that nobody holds, or also those; and what waits for
+** them. */
+static void fzCancelFlow(void){
+  int i, n = 0, bForce = fzChoose(2);
+  short aJob[FZ_NJOB];
+  fzBeginArgs();
+  fzAdd(fzText("f"));
+  fzOpt("force", fzInt(bForce));
+  fzOpt("now_ms", fzInt(fzNow));
+  fzFunc("claimq_cancel_flow", "");
+  for(i=0; i<fzM.nJob; i++){
+    const FzJob *p = &fzM.aJob[i];
+    if( p->bFlow && p->eEnd==FZ_OPEN
+     && (bForce || !fzLive(fzM.aItem[p->iItem].iClaim, fzNow))
+    ){
+      aJob[n++] = (short)i;
+    }
+  }
+  fzExpect(n);
+  for(i=0; i<n; i++){
+    const FzJob *p = &fzM.aJob[aJob[i]];
+    if( p->eEnd!=FZ_OPEN ) continue;
+    fzGone(&fzM.aItem[p->iItem], FZ_DONE);
+    fzEndJob(p->iJob, FZ_CANCELLED);
+  }
 }
 
 static void fzRevoke(void){
@@ -867,6 +1005,7 @@ static int fzReclaimRow(void *pArg, sqlite3_stmt *pStmt){
   }else if( strcmp(zOutcome, "reclaim_cap_exceeded")==0 ){
     if( fzLive(p->iClaim, fzNow) ) fzDie("failed while live");
     fzGone(p, FZ_DEAD);
+    fzEndJob(p->iRow, FZ_FAILED);
   }
   return 1;
 }
@@ -906,6 +1045,7 @@ static int fzLetterRow(void *pArg, sqlite3_stmt *pStmt){
 
 /* The letter became work again. */
 static void fzRequeued(FzItem *p, int bProof){
+  u8 bFlow = p->eKind==FZ_LANE ? fzJobOf(p->iRow)->bFlow : 0;
   if( bProof ) fzShrink(p);
   else fzDisplace(p);
   if( fzKeyTaken(p->eKind, p->iScope, p->iKey)>=0 ) p->iKey = -1;
@@ -913,7 +1053,7 @@ static void fzRequeued(FzItem *p, int bProof){
   p->bActive = 0;
   switch( p->eKind ){
     case FZ_SESSION: snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzA.z); break;
-    case FZ_LANE:    p->iRow = fzA.i; break;
+    case FZ_LANE:    fzNewJob((int)(p-fzM.aItem), fzA.i)->bFlow = bFlow; break;
     default:         fzPublished(p->iScope, fzA.i, p); break;
   }
 }
@@ -1089,11 +1229,44 @@ static int fzMessageSeen(void *pArg, sqlite3_stmt *pStmt){
   return 1;
 }
 
+/* job_id, state */
+static int fzJobRow(void *pArg, sqlite3_stmt *pStmt){
+  static const char *const azEnd[] = { 0, "completed", "failed", "cancelled" };
+  FzJob *p = fzJobOf(sqlite3_column_int64(pStmt, 0));
+  const char *zState = fzColText(pStmt, 1);
+  (void)pArg;
+  p->bSeen = 1;
+  if( p->eEnd!=FZ_OPEN ){
+    if( strcmp(zState, azEnd[p->eEnd]) ){
+      fzDie("job %lld is %s, not %s", p->iJob, zState, azEnd[p->eEnd]);
+    }
+  }else if( fzBlocked(p)!=(strcmp(zState, "blocked")==0) ){
+    fzDie("job %lld is %s", p->iJob, zState);
+  }
+  return 1;
+}
+
+/* What others wait for is kept. */
+static void fzCheckJobs(void){
+  int i, j;
+  for(i=0; i<fzM.nJob; i++){
+    const FzJob *p = &fzM.aJob[i];
+    if( p->eEnd==FZ_OPEN && !p->bSeen ) fzDie("job %lld is lost", p->iJob);
+    for(j=0; p->eEnd==FZ_OPEN && fzBlocked(p) && j<p->nAfter; j++){
+      if( !fzM.aJob[p->aAfter[j]].bSeen ){
+        fzDie("job %lld waits for one that is gone", p->iJob);
+      }
+    }
+  }
+}
+
 static void fzLook(const char *zSql, FzRowFunc xRow){
   if( fzRun(&fzDb, zSql, 0, 0, xRow, 0) ) fzDie("%s: %s", zSql, fzDb.zErr);
 }
 
 static void fzScan(void){
+  int i;
+  for(i=0; i<fzM.nJob; i++) fzM.aJob[i].bSeen = 0;
   memset(fzPlace, 0, sizeof(fzPlace));
   memset(fzHeld, 0, sizeof(fzHeld));
   fzLook("SELECT 0, enqueue_seq, fencing_token, payload, 1, claim_id,"
@@ -1110,6 +1283,8 @@ static void fzScan(void){
   fzLook("SELECT m.payload FROM claimq_message AS m, claimq_partition AS p"
       " WHERE p.queue_name=m.queue_name AND p.partition=m.partition"
       " AND m.seq>p.processed_seq", fzMessageSeen);
+  fzLook("SELECT job_id, state FROM claimq_job", fzJobRow);
+  fzCheckJobs();
 }
 
 static void fzCheckItem(int i){
@@ -1157,7 +1332,7 @@ static void fzCheck(void){
 ** Histories
 */
 static void fzStep(void){
-  switch( fzChoose(45) ){
+  switch( fzChoose(50) ){
     case 0: case 1: case 2:            fzEnqueue(); break;
     case 3: case 4: case 5:            fzSubmit(); break;
     case 6: case 7:                    fzPublish(); break;
@@ -1181,6 +1356,9 @@ static void fzStep(void){
     case 40:                           fzInsert(); break;
     case 41:                           fzReaderToggle(); break;
     case 42: case 43:                  fzLimit(); break;
+    case 44: case 45: case 46:         fzSchedule(); break;
+    case 47:                           fzUnschedule(); break;
+    case 48:                           fzCancelFlow(); break;
     default:                           fzBulk(); break;
   }
 }
@@ -1237,6 +1415,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
   memset(&fzM, 0, sizeof(fzM));
   for(i=0; i<FZ_NPART; i++) fzM.aPart[i].iClaim = -1;
   for(i=0; i<FZ_NSUBJ; i++) fzM.aSubj[i].iClaim = -1;
+  for(i=0; i<FZ_NSCHED; i++) fzM.aSched[i].iSpec = -1;
   fzI.a = aData;
   fzI.n = nData;
   fzI.i = 0;

@@ -117,10 +117,10 @@ public final class Story {
         calls(db);
         return;
       }
-      long begun = new Worker(args[1], args[2], job -> handle(db, job))
-          .lease(Duration.ofMillis(Long.parseLong(args[3])))
-          .batch(Integer.parseInt(args[4])).run();
-      System.out.println("begun " + begun);
+      Worker worker = new Worker(args[1], args[2], job -> handle(db, job));
+      worker.lease = Duration.ofMillis(Long.parseLong(args[3]));
+      worker.batch = Integer.parseInt(args[4]);
+      System.out.println("begun " + worker.run());
     }
   }
 }

@@ -1,4 +1,6 @@
 import claimq.Claimq;
+import claimq.Job;
+import claimq.Worker;
 import com.zaxxer.hikari.HikariConfig;
 import com.zaxxer.hikari.HikariDataSource;
 import java.sql.Connection;
@@ -6,10 +8,12 @@ import java.sql.DriverManager;
 import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.Statement;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * The traps of ext/java/README.md, and the way around each of them.
@@ -200,6 +204,61 @@ public final class Traps {
     }
   }
 
+  /** A worker with all options; its handler returns or throws anything. */
+  static void worker(String file) throws Exception {
+    try (Connection db = fresh(file, 0)) {
+      for (String payload : List.of("object", "error", "last")) {
+        Claimq.call(db, "SELECT claimq_submit('l', ?, 'capabilities',"
+            + " '[\"gpu\"]', 'partition_key', 3)", payload);
+      }
+      AtomicReference<Worker> self = new AtomicReference<>();
+      Worker worker = new Worker(file, "l", job -> {
+        switch (job.text()) {
+          case "object":
+            return List.of(1, 2);
+          case "error":
+            throw new AssertionError("no luck");
+          default:
+            self.get().stop();
+            return job.isStopping() ? null : "not stopping";
+        }
+      });
+      self.set(worker);
+      worker.owner = "me";
+      worker.lease = Duration.ofSeconds(60);
+      worker.batch = 2;
+      worker.capabilities = "[\"cpu\", \"gpu\"]";
+      worker.partition = 3;
+      System.out.println("begun: " + worker.run());
+      show(db);
+    }
+  }
+
+  /** What cannot be settled ends the worker, which gives back what it holds. */
+  static void unsettled(String file) throws Exception {
+    try (Connection db = fresh(file, 3)) {
+      Worker worker = new Worker(file, "l", job -> {
+        throw new Job.Retry("yesterday", Duration.ofHours(-1));
+      });
+      worker.owner = "me";
+      worker.batch = 2;
+      try {
+        worker.run();
+      } catch (SQLException error) {
+        System.out.println("run: " + Claimq.code(error));
+      }
+      show(db);
+    }
+  }
+
+  static void show(Connection db) throws SQLException {
+    for (Map<String, Object> row : Claimq.rows(db, "SELECT payload || ' ' ||"
+        + " state || ' ' || coalesce(result, last_error, settled_owner_id,"
+        + " 'none') AS line FROM claimq_job")) {
+      System.out.println(row.get("line"));
+    }
+  }
+
   public static void main(String[] args) throws Exception {
     switch (args[0]) {
       case "rows":
@@ -216,6 +275,12 @@ public final class Traps {
         break;
       case "immediate":
         immediate(args[1]);
+        break;
+      case "worker":
+        worker(args[1]);
+        break;
+      case "unsettled":
+        unsettled(args[1]);
         break;
       default:
         hikari(args[1]);

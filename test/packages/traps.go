@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"time"
 
 	"example.com/claimq"
 )
@@ -107,15 +108,18 @@ func begin() {
 	}
 }
 
-// A handler returns what SQL has no value for, or panics.
+// A worker with all options; its handler returns what SQL has no value for, or
+// panics.
 func values() {
 	db := fresh(0)
 	for _, payload := range []string{"object", "fail", "panic", "last"} {
-		_, err := db.Exec("SELECT claimq_submit('l', ?)", payload)
+		_, err := db.Exec(`SELECT claimq_submit('l', ?, 'capabilities',
+			'["gpu"]', 'partition_key', 3)`, payload)
 		must(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	worker := claimq.Worker{Path: os.Args[2], Lane: "l"}
+	worker := claimq.Worker{Path: os.Args[2], Lane: "l", Owner: "me", Batch: 3,
+		Capabilities: []string{"cpu", "gpu"}, Partition: 3}
 	worker.Handler = func(_ context.Context, job *claimq.Job) (any, error) {
 		switch job.Text() {
 		case "object":
@@ -131,8 +135,24 @@ func values() {
 	begun, err := worker.Run(ctx)
 	must(err)
 	fmt.Println("begun:", begun)
+	show(db)
+}
+
+// What cannot be settled ends the worker, which gives back all that it holds.
+func unsettled() {
+	db := fresh(3)
+	worker := claimq.Worker{Path: os.Args[2], Lane: "l", Owner: "me", Batch: 2}
+	worker.Handler = func(context.Context, *claimq.Job) (any, error) {
+		return nil, claimq.Retry("yesterday", -time.Hour)
+	}
+	begun, err := worker.Run(context.Background())
+	fmt.Println("begun:", begun, claimq.Code(err))
+	show(db)
+}
+
+func show(db *sql.DB) {
 	rows, err := db.Query(`SELECT payload || ' ' || state || ' ' ||
-		coalesce(result, last_error, 'none') FROM claimq_job`)
+		coalesce(result, last_error, settled_owner_id, 'none') FROM claimq_job`)
 	must(err)
 	for rows.Next() {
 		var line string
@@ -143,5 +163,5 @@ func values() {
 
 func main() {
 	map[string]func(){"rows": rows, "exec": execute, "begin": begin,
-		"values": values}[os.Args[1]]()
+		"values": values, "unsettled": unsettled}[os.Args[1]]()
 }

@@ -88,13 +88,14 @@ const traps = {
   // A handler returns, or throws, what SQLite has no value for.
   async values() {
     const db = fresh(0);
-    for (const payload of ['object', 'large', 'fail', 'last']) {
+    for (const payload of ['object', 'large', 'fail', 'code', 'last']) {
       db.prepare("SELECT claimq_submit('l', ?)").all(payload);
     }
     const worker = new claimq.Worker(file, 'l', async job => {
       if (job.payload === 'object') return {n: 1};
       if (job.payload === 'large') return 2n ** 70n;
       if (job.payload === 'fail') throw undefined;
+      if (job.payload === 'code') return () => {};
       worker.stop();
     }, {driver});
     console.log('begun:', await worker.run());

@@ -1,5 +1,6 @@
 package claimq;
 
+import java.nio.charset.StandardCharsets;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.time.Duration;
@@ -16,8 +17,7 @@ public final class Job {
   public final String leaseToken;
   public final Map<String, Object> row;
 
-  volatile boolean lost;
-  boolean begun; // under the worker's lock
+  private volatile boolean lost;
   private final BooleanSupplier stopping;
   private Object result;
   private Throwable thrown;
@@ -52,7 +52,8 @@ public final class Job {
 
   /** The payload as text. */
   public String text() {
-    return payload instanceof byte[] ? new String((byte[]) payload)
+    return payload instanceof byte[]
+        ? new String((byte[]) payload, StandardCharsets.UTF_8)
         : String.valueOf(payload);
   }
 

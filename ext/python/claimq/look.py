@@ -218,22 +218,23 @@ class Look:
             for name, n in counts.items():
                 row[name] += n
 
-        def count(table, index, column, scope, where):
+        def count(table, column, scope, where):
             return self.value(
-                "SELECT count(*) FROM (SELECT 1 FROM %s INDEXED BY %s"
-                " WHERE %s=? AND due IS NOT NULL AND %s LIMIT ?)"
-                % (table, index, column, where), scope, COUNTED)
+                "SELECT count(*) FROM (SELECT 1 FROM %s"
+                " WHERE %s=? AND %s LIMIT ?)"
+                % (table, column, where), scope, COUNTED)
 
-        for discipline, table, index, column in (
-                ("lane", "claimq_job", "claimq_job_by_due", "lane_id"),
-                ("session", "claimq_batch", "claimq_batch_by_session",
-                 "session_id")):
-            for scope in self._distinct(table, index, column):
+        for discipline, table, column, where in (
+                ("lane", "claimq_job INDEXED BY claimq_job_by_due", "lane_id",
+                 "due IS NOT NULL AND terminal_at_ms IS NULL"),
+                ("session", "claimq_batch INDEXED BY claimq_batch_by_session",
+                 "session_id", "due IS NOT NULL")):
+            for scope in self._distinct(table, column, where):
                 note(discipline, scope,
-                     ready=count(table, index, column, scope,
-                                 "due<=%d" % now),
-                     delayed=count(table, index, column, scope,
-                                   "due>%d" % now))
+                     ready=count(table, column, scope,
+                                 "%s AND due<=%d" % (where, now)),
+                     delayed=count(table, column, scope,
+                                   "%s AND due>%d" % (where, now)))
         for row in self.rows(
                 "SELECT queue_name, sum(last_seq-processed_seq) AS n"
                 " FROM claimq_partition GROUP BY 1 LIMIT 1000"):
@@ -253,15 +254,14 @@ class Look:
             note(row["source"], scope, dead=row["n"])
         return list(found.values())
 
-    def _distinct(self, table, index, column, limit=200):
+    def _distinct(self, table, column, where, limit=200):
         """The first values of an index' first column: one seek for each."""
         found, last = [], ""
         compare = ">="
         while len(found) < limit:
             last = self.value(
-                "SELECT %s FROM %s INDEXED BY %s WHERE %s%s? AND due IS NOT"
-                " NULL ORDER BY 1 LIMIT 1"
-                % (column, table, index, column, compare), last)
+                "SELECT %s FROM %s WHERE %s%s? AND %s ORDER BY 1 LIMIT 1"
+                % (column, table, column, compare, where), last)
             if last is None:
                 break
             found.append(last)
@@ -421,7 +421,8 @@ class Look:
         def some(where, *arguments):
             return self.rows(
                 "SELECT %s FROM claimq_job INDEXED BY claimq_job_by_due"
-                " WHERE lane_id=? AND due IS NOT NULL AND %s"
+                " WHERE lane_id=? AND due IS NOT NULL"
+                " AND terminal_at_ms IS NULL AND %s"
                 " ORDER BY partition_key, cap_id, due, priority DESC,"
                 " created_at_ms, job_id LIMIT ?" % (self._JOB, where),
                 lane, *arguments, limit + 1)
@@ -438,7 +439,7 @@ class Look:
                 group = self.db.execute(
                     "SELECT partition_key, cap_id FROM claimq_job"
                     " INDEXED BY claimq_job_by_due WHERE lane_id=?"
-                    " AND due IS NOT NULL %s"
+                    " AND due IS NOT NULL AND terminal_at_ms IS NULL %s"
                     " ORDER BY partition_key, cap_id LIMIT 1"
                     % ("AND (partition_key, cap_id)>(?,?)" if group else ""),
                     [lane, *(group or ())]).fetchone()
