@@ -55,24 +55,18 @@ static int cqLaneRepeated(CqVerb *pV, CqText settledBy){
 }
 
 /*
-** Is this the last claim of the job that is over?  The greatest fencing token
-** stays what it is, whatever is counted.
-*/
-static int cqLaneSettled(const CqVerb *pV, const CqStmt *pHead){
-  i64 iFence = claimqColInt(pHead, CQ_COL_LANE_HOLD_settled_fence);
-  return claimqColType(pHead, CQ_COL_LANE_HOLD_claim_id)==SQLITE_NULL
-      && claimqColType(pHead, CQ_COL_LANE_HOLD_settled_token)!=SQLITE_NULL
-      && (pV->iFence==iFence
-          || (pV->iFence==CQ_I64_MAX && iFence==CQ_I64_MAX-1));
-}
-
-/*
 ** The claim does not hold the job.  1 if the verb is a repetition.  The token
 ** of a claim that was settled can be told to be wrong.
 */
 CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
   assert( eVerdict!=CQ_HOLD_OK && pHead->eStmt==CQ_SQL_LANE_HOLD );
-  if( eVerdict!=CQ_HOLD_DISPLACED || !cqLaneSettled(pV, pHead) ) return 0;
+  if( eVerdict!=CQ_HOLD_DISPLACED
+   || claimqColType(pHead, CQ_COL_LANE_HOLD_claim_id)!=SQLITE_NULL
+   || !claimqTextEq(pV->claimId,
+          claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_claim_id))
+  ){
+    return 0;
+  }
   if( !claimqTextEq(pV->token,
           claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_token)) ){
     CqText none = {0, 0};

@@ -486,8 +486,7 @@ CREATE TABLE {{S}}.claimq_capset(
 -- settled_by and what follows it say how the last claim that is over ended,
 -- other than by being displaced by another claim: complete, release, retry,
 -- dead (a retry too many), reject, revoke, cancel, reclaim_cap.  A verb that is
--- repeated answers from there.  Which claim that was follows from fencing_token:
--- see LANE_HOLD in sql/lane.sql.
+-- repeated answers from there.
 --
 -- The constraint at the end says what goes with each state: these columns only
 -- change together.  (A trigger that saw to it would cost each claim and each
@@ -543,6 +542,7 @@ CREATE TABLE {{S}}.claimq_job(
   group_key       TEXT,                 -- the tenant it belongs to; or NULL
   settled_by      TEXT,                 -- see above
   settled_at_ms   INTEGER,              -- complete: see terminal_at_ms
+  settled_claim_id TEXT,
   settled_token   TEXT,
   -- Its attempt, if it was completed or released: see claimq_attempt.
   settled_owner_id TEXT,
@@ -1010,7 +1010,7 @@ SELECT NULL, NULL, NULL;
 CREATE TRIGGER {{S}}.claimq_job_over_insert INSTEAD OF INSERT ON claimq_job_over
 BEGIN
   UPDATE claimq_job SET state='cancelled', waits_for=NULL, settled_by='after',
-    settled_at_ms=new.at_ms, settled_token=NULL,
+    settled_at_ms=new.at_ms, settled_claim_id=NULL, settled_token=NULL,
     settled_owner_id=NULL, terminal_at_ms=new.at_ms, awaited=NULL
   WHERE job_id IN (
     WITH RECURSIVE gone(id) AS (
@@ -1124,7 +1124,7 @@ BEGIN
     AND (SELECT p.terminal_at_ms IS NULL FROM claimq_job AS p
          WHERE p.job_id=new.after_id);
   UPDATE claimq_job SET state='cancelled', waits_for=NULL,
-    settled_by='cancel', settled_token=NULL,
+    settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
     settled_owner_id=NULL, awaited=NULL, slot=slot,
     settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
       FROM claimq_job AS p WHERE p.job_id=new.after_id)),

@@ -181,10 +181,7 @@ void fzLoadIds(FzDb *pDb){
   };
   FzIds *const apIds[] = { &fzClaims, &fzTokens };
   static const char *const azCol[] = { "claim_id", "lease_token" };
-  static const char *const azOld[] = {
-    "'qjc:'||job_id||':'||(fencing_token-(settled_by IN ('retry','revoke')))",
-    "settled_token"
-  };
+  static const char *const azOld[] = { "settled_claim_id", "settled_token" };
   int i, j;
   for(j=0; j<2; j++){
     char *z;
@@ -195,7 +192,7 @@ void fzLoadIds(FzDb *pDb){
       sqlite3_free(z);
     }
     z = sqlite3_mprintf("SELECT %s FROM claimq_job"
-        " WHERE settled_token NOT NULL ORDER BY rowid", azOld[j]);
+        " WHERE settled_claim_id NOT NULL ORDER BY rowid", azOld[j]);
     fzRun(pDb, z, 0, 0, fzIdRow, apIds[j]);
     sqlite3_free(z);
   }
