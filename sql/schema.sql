@@ -203,8 +203,8 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits, and a ready one that
--- is to wait.  It must be a time.
+-- A plain UPDATE of available_at_ms moves a row that waits, and a ready one
+-- that is to wait.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due IS old.due AND new.claim_id IS NULL
@@ -441,6 +441,19 @@ BEGIN
   WHERE partition_id=new.partition_id;
 END;
 
+-- A message that is still to do is deleted by hand: it may have been the first.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message AS m
+    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
+      AND m.seq>processed_seq
+    ORDER BY m.seq LIMIT 1)
+  WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
 --------------------------------------------------------------------------
 -- Lanes: claimq_lane(lane, owner, ...) takes jobs of one lane and partition by
 -- priority (larger first), then created_at_ms, then job_id.
@@ -536,7 +549,6 @@ CREATE TABLE {{S}}.claimq_job(
   settled_incarnation_id TEXT,
   settled_started_ms INTEGER,
   settled_expires_ms INTEGER,
-  grant_id        INTEGER,              -- by which it was reclaimed last
   waits_for       INTEGER,              -- see claimq_after
   on_failure      TEXT,                 -- the same
   awaited         INTEGER,              -- the same
@@ -698,13 +710,15 @@ BEGIN
   FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
   WHERE j.job_id=new.job_id AND j.claim_id IS NOT NULL;
   INSERT INTO claimq_job_gone VALUES(new.job_id);
-  INSERT INTO claimq_job_replaced VALUES(new.job_id);
+  INSERT INTO claimq_job_replaced
+  SELECT lane_id, source_key FROM claimq_job WHERE job_id=new.job_id;
   INSERT INTO claimq_flow_job(flow_id, job_id)
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
   ON CONFLICT DO NOTHING;
   INSERT INTO claimq_head_new
-  SELECT job_id, NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
+  SELECT lane_id, partition_key, group_key, required_capabilities,
+    NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
   WHERE job_id=new.job_id
     AND (required_capabilities<>'[]' OR group_key IS NOT NULL);
   INSERT INTO claimq_job_put SELECT new.job_id,
@@ -732,33 +746,31 @@ BEGIN
       WHEN state='ready' OR state='blocked'
       THEN iif(available_at_ms>new.at_ms, max(0, available_at_ms), -1)
       END,
-    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
-            WHERE o.job_id=new.job_id)
+    cap_id={{JOB_CAP claimq_job}}
   WHERE job_id=new.job_id AND (due IS NULL OR due>=0
     OR available_at_ms IS NULL OR required_capabilities<>'[]'
     OR cap_id<>0 OR group_key IS NOT NULL);
 END;
 
 -- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
--- had removes that one, and fires no trigger for it: INSERT the new one into
--- this view.
-CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
+-- had removes that one, and fires no trigger for it: INSERT the lane and the
+-- key of the new one into this view.
+CREATE VIEW {{S}}.claimq_job_replaced(lane_id, source_key) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_replaced_insert INSTEAD OF INSERT
 ON claimq_job_replaced
 BEGIN
   INSERT INTO claimq_job_gone
-  SELECT t.job_id FROM claimq_job AS j CROSS JOIN claimq_tied AS t
-    ON t.lane_id=j.lane_id AND t.source_key=j.source_key
-  WHERE j.job_id=new.job_id
-    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=t.job_id)
+  SELECT job_id FROM claimq_tied
+  WHERE lane_id=new.lane_id AND source_key=new.source_key
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g
+                   WHERE g.job_id=claimq_tied.job_id)
   UNION ALL
-  SELECT s.job_id FROM claimq_job AS j
-    CROSS JOIN claimq_slot AS s INDEXED BY claimq_slot_by_key
-      ON s.lane_id=j.lane_id AND s.source_key=j.source_key
-        AND s.source_key IS NOT NULL
-  WHERE j.job_id=new.job_id
-    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=s.job_id);
+  SELECT job_id FROM claimq_slot INDEXED BY claimq_slot_by_key
+  WHERE lane_id=new.lane_id AND source_key=new.source_key
+    AND source_key IS NOT NULL
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g
+                   WHERE g.job_id=claimq_slot.job_id);
 END;
 
 -- One that was replaced.  A job that waits for others, or for which others
@@ -771,8 +783,8 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
   WHERE EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
     OR EXISTS(SELECT 1 FROM claimq_after AS a INDEXED BY claimq_after_by_after
-        CROSS JOIN claimq_job AS j
-      WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
+      WHERE a.after_id=new.job_id AND 'blocked'=(
+        SELECT j.state FROM claimq_job AS j WHERE j.job_id=a.job_id));
   UPDATE claimq_head SET place=0 WHERE place>0 AND group_id=(
     SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
   UPDATE claimq_group SET opens_at_ms=0 WHERE group_id=(
@@ -787,29 +799,16 @@ CREATE VIEW {{S}}.claimq_job_set(job_id, required) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
 BEGIN
-  INSERT INTO claimq_head_new VALUES(new.job_id, new.required);
+  INSERT INTO claimq_head_new
+  SELECT lane_id, partition_key, group_key, required_capabilities, new.required
+  FROM claimq_job WHERE job_id=new.job_id;
   UPDATE claimq_job SET
-    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
-            WHERE o.job_id=new.job_id),
+    cap_id={{JOB_CAP claimq_job}},
     slot=iif(claim_id IS NULL OR NOT EXISTS(
           SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=claimq_job.lane_id),
         NULL, ifnull(slot, 0))
   WHERE job_id=new.job_id;
 END;
-
--- What the set of a job is to be.
-CREATE VIEW {{S}}.claimq_job_cap_of(job_id, cap_id) AS
-SELECT job_id, ifnull((
-    SELECT -h.head_id FROM claimq_group AS g CROSS JOIN claimq_head AS h
-      ON h.group_id=g.group_id AND h.partition_key=j.partition_key
-        AND h.cap_id=j.own
-    WHERE g.lane_id=j.lane_id AND g.group_key=j.group_key), j.own)
-FROM (SELECT job_id, lane_id, partition_key, group_key, ifnull((
-        SELECT s.cap_id FROM claimq_capset AS s
-        WHERE s.lane_id=claimq_job.lane_id
-          AND s.partition_key=claimq_job.partition_key
-          AND s.required=required_capabilities), 0) AS own
-      FROM claimq_job) AS j;
 
 -- claimq_change(), or a plain UPDATE: a job moves to another lane, partition or
 -- group, or requires something else.
@@ -857,8 +856,7 @@ END;
 
 -- Which set a job has follows from the job.
 CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
-WHEN new.cap_id IS NOT (
-    SELECT o.cap_id FROM claimq_job_cap_of AS o WHERE o.job_id=new.job_id)
+WHEN new.cap_id<>{{JOB_CAP new}}
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities or group_key');
 END;
@@ -963,13 +961,6 @@ BEGIN
           'partition_key', new.partition_key, 'group_key', new.group_key,
           'flow_id', new.flow_id, 'namespace', new.namespace,
           'instance_tag', new.instance_tag), 2));
-END;
-
--- claimq_reclaim() uses up the grant.
-CREATE TRIGGER {{S}}.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
-WHEN new.grant_id IS NOT NULL
-BEGIN
-  DELETE FROM claimq_grant WHERE grant_id=new.grant_id;
 END;
 
 --------------------------------------------------------------------------
@@ -1213,7 +1204,7 @@ CREATE TRIGGER {{S}}.claimq_job_keyed AFTER UPDATE OF lane_id, source_key
 ON claimq_job
 WHEN new.lane_id<>old.lane_id OR new.source_key IS NOT old.source_key
 BEGIN
-  INSERT INTO claimq_job_replaced SELECT new.job_id
+  INSERT INTO claimq_job_replaced SELECT new.lane_id, new.source_key
   WHERE new.source_key IS NOT NULL AND new.terminal_at_ms IS NULL;
   DELETE FROM claimq_tied WHERE lane_id=old.lane_id
     AND source_key=old.source_key AND job_id=old.job_id;

@@ -1345,8 +1345,7 @@ proc model::requeue {id claim token now} {
 # job tells of has the job's token.
 
 proc model::restored {now} {
-  set jump [expr {4294967296 + 16*min($now, 1<<42)
-    + 1024*max(0, min($now, 1<<42) - 1767225600000)}]
+  set jump [expr {4294967296 + 256*min($now, 1<<42)}]
   foreach name {batch job event grant part letter contest} {
     dict incr ::model::last $name $jump
   }
