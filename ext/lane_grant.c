@@ -11,8 +11,6 @@
 ** itself: somebody has to look what became of the first.  The newest grant of
 ** a job counts.  A reclaim always answers with one row, whose outcome says
 ** what happened; only `claimed` fills the columns of job and claim.
-**
-** A reclaim is one UPDATE of the job, which names the grant that it uses up.
 */
 #include "lane.h"
 
@@ -206,7 +204,7 @@ static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   bSpent = s.nReclaim>=(pMax->bGiven ? pMax->i : s.nMaxReclaim);
   bFits = cqReclaimFits(p, pC);
   if( !bSpent && !bFits ) return "limited";
-  pC->task.eNeed = CQ_NEED_ONE;
+  pC->task.eNeed = CQ_NEED_UNDO;
   return bSpent ? "reclaim_cap_exceeded" : "claimed";
 }
 
@@ -241,24 +239,24 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** xStamp: one statement, which deletes a grant that has expired, or claims the
-** job by it; a job that was reclaimed too often ends instead.
+** xStamp: delete the grant, and claim the job by it, unless it has expired; a
+** job that was reclaimed too often ends instead.
 */
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
-  CqStmt s = claimqStmt(p, pR->eStmt);
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT_DELETE);
   assert( pC->ids.n==1 );
-  if( pR->eStmt==CQ_SQL_LANE_GRANT_DELETE ){
-    claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
-  }else{
+  claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
+  claimqClaimStamp(p, pC, &s, 1);
+  if( pR->eStmt!=CQ_SQL_LANE_GRANT_DELETE ){
+    s = claimqStmt(p, pR->eStmt);
     assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
          || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );
-    claimqBindInt(p, &s, CQ_LANE_RECLAIM_grant, pR->iGrant);
     claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
     if( pR->eStmt==CQ_SQL_LIMIT_RECLAIM ){
       claimqBindInt(p, &s, CQ_LANE_RECLAIM_begun, pR->nBegun);
     }
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    claimqClaimStamp(p, pC, &s, 1);
   }
-  claimqClaimStamp(p, pC, &s, 1);
 }

@@ -160,9 +160,8 @@ UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}
 FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}}
 
 -- name: LANE_RECLAIM
--- One job, by a grant, which the trigger claimq_job_granted deletes.
-UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
-  {{LANE_GIVE_UP}}
+-- One job, by a grant.
+UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}
 FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND state='active'
 
 --------------------------------------------------------------------------

@@ -564,8 +564,7 @@ UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
 FROM claimq_ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND {{LIMIT_SAME}}
 
 -- name: LIMIT_RECLAIM like LANE_RECLAIM
-UPDATE {{S}}.claimq_job AS j SET grant_id=:grant, {{LANE_GIVE}},
-  {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
+UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
 FROM claimq_ids(:ids) AS l
 WHERE {{LANE_TAKEABLE}} AND state='active' AND {{LIMIT_SAME}}
 

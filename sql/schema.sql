@@ -203,8 +203,8 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits, and a ready one that
--- is to wait.  It must be a time.
+-- A plain UPDATE of available_at_ms moves a row that waits, and a ready one
+-- that is to wait.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due IS old.due AND new.claim_id IS NULL
@@ -216,6 +216,16 @@ BEGIN
   WHERE new.available_at_ms IS NULL;
   UPDATE claimq_batch SET due=max(0, available_at_ms)
   WHERE enqueue_seq=new.enqueue_seq;
+END;
+
+-- But its place itself is given by claimq.  (Not a CHECK: a plain INSERT leaves
+-- it NULL until its trigger has run.  A claim of ready rows and its complete do
+-- not write it, and so pay nothing.)
+CREATE TRIGGER {{S}}.claimq_batch_due AFTER UPDATE OF due ON claimq_batch
+WHEN new.due IS NULL OR new.due<-1 OR new.due>=0 AND new.claim_id IS NULL
+  AND new.due<>max(0, ifnull(new.available_at_ms, new.enqueued_at_ms))
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
 -- Look at a session, and write down what is found: INSERT INTO this view.
@@ -431,6 +441,19 @@ BEGIN
   WHERE partition_id=new.partition_id;
 END;
 
+-- A message that is still to do is deleted by hand: it may have been the first.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message AS m
+    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
+      AND m.seq>processed_seq
+    ORDER BY m.seq LIMIT 1)
+  WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
 --------------------------------------------------------------------------
 -- Lanes: claimq_lane(lane, owner, ...) takes jobs of one lane and partition by
 -- priority (larger first), then created_at_ms, then job_id.
@@ -526,7 +549,6 @@ CREATE TABLE {{S}}.claimq_job(
   settled_incarnation_id TEXT,
   settled_started_ms INTEGER,
   settled_expires_ms INTEGER,
-  grant_id        INTEGER,              -- by which it was reclaimed last
   waits_for       INTEGER,              -- see claimq_after
   on_failure      TEXT,                 -- the same
   awaited         INTEGER,              -- the same
@@ -943,13 +965,6 @@ BEGIN
           'partition_key', new.partition_key, 'group_key', new.group_key,
           'flow_id', new.flow_id, 'namespace', new.namespace,
           'instance_tag', new.instance_tag), 2));
-END;
-
--- claimq_reclaim() uses up the grant.
-CREATE TRIGGER {{S}}.claimq_job_granted AFTER UPDATE OF grant_id ON claimq_job
-WHEN new.grant_id IS NOT NULL
-BEGIN
-  DELETE FROM claimq_grant WHERE grant_id=new.grant_id;
 END;
 
 --------------------------------------------------------------------------

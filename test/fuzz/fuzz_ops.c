@@ -1152,12 +1152,20 @@ static i64 fzClaimEnd(int iClaim){
   return fzM.aClaim[iClaim].iExpires;
 }
 
-/* The clock jumps; often to where a claim is just live, or just not. */
+/* When a schedule is due; now if none is. */
+static i64 fzNextTick(int i){
+  const FzSched *p = &fzM.aSched[i];
+  return p->iSpec<0 || p->iNext<0 ? fzNow : p->iNext;
+}
+
+/* The clock jumps; often to where a claim is just live, or just not, or to when
+** a schedule is due. */
 static void fzJump(void){
   static const i64 a[] = { 1, 10, 50, 100, 1000, 60000, -1, -10, -100, -60000 };
-  int i = fzChoose(20), iClaim = fzLastClaim(8);
+  int i = fzChoose(24), iClaim = fzLastClaim(8);
   if( i==10 ) fzNow = fzNow>1000 ? 1000 : 0;
   else if( i==11 ) fzNow = fzNow>1000000 ? 1000 : FZ_I64_MAX/2;
+  else if( i>19 ) fzNow = fzNextTick(i%FZ_NSCHED);
   else if( i>11 ) fzNow = fzClaimEnd(iClaim) + i%3-1;
   else fzNow = fzAddSat(fzNow, a[i]>0 ? a[i] : 0) + (a[i]<0 ? a[i] : 0);
   if( fzNow<0 ) fzNow = 0;
