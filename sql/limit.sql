@@ -418,10 +418,10 @@ ifnull((
 
 -- fragment: JOB_SET
 -- The set of capabilities that it requires.
-ifnull((
+iif($1.required_capabilities='[]', 0, ifnull((
         SELECT s.cap_id FROM claimq_capset AS s
         WHERE s.lane_id=$1.lane_id AND s.partition_key=$1.partition_key
-          AND s.required=$1.required_capabilities), 0)
+          AND s.required=$1.required_capabilities), 0))
 
 -- fragment: LIMIT_LANE_SLOTS
 claimq_slot INDEXED BY claimq_slot_by_lane WHERE lane_id=l.lane_id

@@ -709,9 +709,13 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: a job that is held is not inserted into a lane with limits: insert it first, and then its limits')
   FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
   WHERE j.job_id=new.job_id AND j.claim_id IS NOT NULL;
-  INSERT INTO claimq_job_gone VALUES(new.job_id);
+  INSERT INTO claimq_job_gone SELECT new.job_id
+  WHERE EXISTS(SELECT 1 FROM claimq_slot WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after WHERE after_id=new.job_id);
   INSERT INTO claimq_job_replaced
-  SELECT lane_id, source_key FROM claimq_job WHERE job_id=new.job_id;
+  SELECT lane_id, source_key FROM claimq_job
+  WHERE job_id=new.job_id AND source_key IS NOT NULL;
   INSERT INTO claimq_flow_job(flow_id, job_id)
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
@@ -721,8 +725,8 @@ BEGIN
     NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
   WHERE job_id=new.job_id
     AND (required_capabilities<>'[]' OR group_key IS NOT NULL);
-  INSERT INTO claimq_job_put SELECT new.job_id,
-    ifnull(new.at_ms, (SELECT at_ms FROM claimq_now));
+  INSERT INTO claimq_job_put
+  VALUES(new.job_id, ifnull(new.at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 -- A job that came at at_ms gets its place in the index, and what else follows
@@ -856,7 +860,7 @@ END;
 
 -- Which set a job has follows from the job.
 CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
-WHEN new.cap_id<>{{JOB_CAP new}}
+WHEN new.cap_id<>old.cap_id AND new.cap_id<>{{JOB_CAP new}}
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities or group_key');
 END;
