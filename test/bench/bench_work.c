@@ -278,3 +278,33 @@ int benchProfile(const BnOptions *pOpt, int eSide, int n){
   }
   return nFail;
 }
+
+/*
+** How many operations of a shape are counted: whole transactions, and few of
+** those that take many jobs.
+*/
+static int bnCountSize(const BnWork *pWork){
+  return pWork->nGroup>1 ? 10 + 200/pWork->nGroup : 600;
+}
+
+int benchCount(const BnOptions *pOpt){
+  int nFail = 0, i;
+  for(i=0; i<BN_NWORK; i++){
+    const BnWork *pWork = &aWork[i];
+    int nFirst = pWork->nGroup>1 ? 5 : 200;
+    int nOp = bnCountSize(pWork);
+    BnSide *p;
+    if( !bnSelected(pOpt, pWork) ) continue;
+    p = benchOpen(pOpt, pWork->aQueue, BN_CLAIMQ);
+    bnDepth(pWork, p, BN_DEPTH);
+    if( pWork->eDo==BN_DO_CLAIM ){
+      benchFill(p, (i64)(nFirst+nOp)*pWork->nGroup);
+    }
+    benchCounted(pWork, p, nFirst);
+    benchCounted(pWork, p, nOp);
+    printf("%s %d\n", pWork->zKey, nOp);
+    nFail += benchCheck(p);
+    benchClose(p);
+  }
+  return nFail;
+}
