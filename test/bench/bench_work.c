@@ -280,18 +280,19 @@ int benchProfile(const BnOptions *pOpt, int eSide, int n){
 }
 
 /*
-** How many operations of a shape are counted: whole transactions, and few of
-** those that take many jobs.
+** How many operations of a shape are counted: whole transactions; few of those
+** that take many jobs; and no more than the file -wal is small after.
 */
 static int bnCountSize(const BnWork *pWork){
-  return pWork->nGroup>1 ? 10 + 200/pWork->nGroup : 600;
+  if( pWork->nTxn>1 ) return 200;
+  return pWork->nGroup>1 ? 4 + 100/pWork->nGroup : 100;
 }
 
 int benchCount(const BnOptions *pOpt){
   int nFail = 0, i;
   for(i=0; i<BN_NWORK; i++){
     const BnWork *pWork = &aWork[i];
-    int nFirst = pWork->nGroup>1 ? 5 : 200;
+    int nFirst = pWork->nTxn>1 ? 100 : 10;
     int nOp = bnCountSize(pWork);
     BnSide *p;
     if( !bnSelected(pOpt, pWork) ) continue;
@@ -301,6 +302,7 @@ int benchCount(const BnOptions *pOpt){
       benchFill(p, (i64)(nFirst+nOp)*pWork->nGroup);
     }
     benchCounted(pWork, p, nFirst);
+    benchExec(p, "PRAGMA wal_checkpoint(TRUNCATE)");
     benchCounted(pWork, p, nOp);
     printf("%s %d\n", pWork->zKey, nOp);
     nFail += benchCheck(p);
