@@ -225,7 +225,7 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan \
+test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan debug \
             sqlite-$(OLD) sqlite-$(NEW) $(BUILD)/bench/bench
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
@@ -248,6 +248,7 @@ test: deps
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO) \
+	  -files fault_matrix build/debug/claimq.so \
 	  -sqlite system $(PACKAGERUN)
 
 # The packages, installed and used in each language whose toolchain is there.
@@ -277,7 +278,7 @@ SOAKONE  = $(filter 1,$(SOAK))
 SOAKASAN = $(if $(SOAKONE),-u CLAIMQ_SOAK,CLAIMQ_SOAK=1)
 SOAKALL  = smoke test $(if $(SOAKONE),!fault_* !*_cost)
 VALGRIND = valgrind -q --error-exitcode=9 --trace-children=yes
-soak-ready: test-ready debug sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
+soak-ready: test-ready sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
             sqlite-$(TOO_OLD)
 
 soak: deps

@@ -98,9 +98,11 @@ static i64 cqLimitEnd(void *pCtx, i64 i){
 /*
 ** A start that is not there (the rate was raised) was long ago.
 */
+/* After an error a start counts as one at now: nothing may begin. */
 static i64 cqLimitStart(void *pCtx, i64 i){
   const CqLimitUse *pUse = (const CqLimitUse*)pCtx;
-  return cqLimitAsk(pUse, CQ_SQL_LIMIT_START, pUse->iLast-i+1, -CQ_I64_MAX);
+  i64 n = cqLimitAsk(pUse, CQ_SQL_LIMIT_START, pUse->iLast-i+1, -CQ_I64_MAX);
+  return pUse->p->rc ? CQ_I64_MAX : n;
 }
 
 static i64 cqLimitLive(const CqLimitUse *pUse){

@@ -995,19 +995,32 @@ static i64 cqOutboxBury(
 }
 
 /*
+** The messages of option rejected become dead letters.  Returns how many.  A
+** number in a gap is none of a message: raises bad_argument.
+*/
+static i64 cqOutboxBuryRejected(CqOp *p, CqVerb *pV){
+  const CqOutboxVerb *pOwn = (const CqOutboxVerb*)&pV->own;
+  int i;
+  for(i=0; i<pOwn->nRejected && p->rc==SQLITE_OK; i++){
+    const CqRejected *pR = &pOwn->aRejected[i];
+    assert( i==0 || pR[-1].iSeq<pR->iSeq );
+    if( cqOutboxBury(p, pV, pR->iSeq-1, pR->iSeq, pR->reason)==0 ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "rejected: there is no message with seq "
+          "%lld in the partition: leave it out", pR->iSeq);
+    }
+  }
+  return pOwn->nRejected;
+}
+
+/*
 ** xSettle, if there are dead letters to write: these, and then the cursor.
 */
 static void cqOutboxSettle(CqOp *p, CqVerb *pV){
   CqOutboxVerb *pOwn = (CqOutboxVerb*)&pV->own;
-  i64 nLetter = 0;
+  i64 nLetter;
   CqStmt s;
-  int i;
   assert( pV->task.eNeed==CQ_NEED_MANY );
-  for(i=0; i<pOwn->nRejected && p->rc==SQLITE_OK; i++){
-    const CqRejected *pR = &pOwn->aRejected[i];
-    assert( i==0 || pR[-1].iSeq<pR->iSeq );
-    nLetter += cqOutboxBury(p, pV, pR->iSeq-1, pR->iSeq, pR->reason);
-  }
+  nLetter = cqOutboxBuryRejected(p, pV);
   if( pV->eVerb==CQ_REJECT ){
     nLetter += cqOutboxBury(p, pV, pOwn->progress.iDone,
                             pOwn->progress.iCursor, pV->reason);

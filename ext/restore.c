@@ -13,27 +13,23 @@
 ** held after the restore, under the ids and tokens that they have.
 **
 ** One backup may have to be restored twice, and then what was given out after
-** the first restore was given out after the backup, too.  So the jump grows with
-** the time: a later restore of the same file goes further than the one before
-** and all that was used up in between.
+** the first restore was given out after the backup, too.  So the jump grows
+** with the time: a later restore of the same file goes further than the one
+** before and all that was used up in between.
 */
 #include "claimq_int.h"
 
 #define CQ_RESTORE_JUMP  ((i64)1<<32)     /* More than since any backup */
-#define CQ_RESTORE_EPOCH 1767225600000LL  /* 2026-01-01, in ms */
-#define CQ_RESTORE_LATE  ((i64)1<<42)     /* In the year 2109 */
+#define CQ_RESTORE_LATE  ((i64)1<<42)     /* In the year 2109, in ms */
 
 /*
-** How far counters jump at a time: 1,024 further for each millisecond since
-** 2026, in which no database writes so many rows, and 16 before, where only
-** clocks of tests are.  A program whose numbers are doubles can count to 2^53:
-** a jump takes a hundredth of that in 2028, and a third in 2109.
+** How far counters jump at a time: 256 further for each millisecond, in which
+** no database writes so many rows.  A program whose numbers are doubles can
+** count to 2^53: a jump takes a twentieth of that in 2028, an eighth in 2109.
 */
 static i64 cqRestoreJump(i64 iNow){
-  if( iNow>CQ_RESTORE_LATE ) iNow = CQ_RESTORE_LATE;
   assert( iNow>=0 );
-  return CQ_RESTORE_JUMP + 16*iNow
-       + (iNow>CQ_RESTORE_EPOCH ? 1024*(iNow-CQ_RESTORE_EPOCH) : 0);
+  return CQ_RESTORE_JUMP + 256*(iNow<CQ_RESTORE_LATE ? iNow : CQ_RESTORE_LATE);
 }
 
 /*

@@ -521,7 +521,8 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** Raise unsupported if triggers are switched off: what they do would be missing.
+** Raise unsupported if triggers are switched off: what they do would be
+** missing.
 */
 CQ_PRIV void claimqCheckTriggers(CqOp *p){
   int bTrigger = 1;

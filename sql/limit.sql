@@ -227,28 +227,25 @@ CREATE INDEX {{S}}.claimq_head_by_due ON claimq_head(
 
 -- What a job has that its lane does not know yet: its set of capabilities, if
 -- it requires any (required is 1); where groups are kept, its group and a head.
-CREATE VIEW {{S}}.claimq_head_new(job_id, required) AS SELECT NULL, NULL;
+CREATE VIEW {{S}}.claimq_head_new(lane_id, partition_key, group_key,
+  required_capabilities, required) AS SELECT NULL, NULL, NULL, NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_head_new_insert INSTEAD OF INSERT ON claimq_head_new
 BEGIN
   INSERT INTO claimq_capset(lane_id, partition_key, required)
-    SELECT lane_id, partition_key, required_capabilities FROM claimq_job
-    WHERE job_id=new.job_id AND new.required
+    SELECT new.lane_id, new.partition_key, new.required_capabilities
+    WHERE new.required
     ON CONFLICT DO NOTHING;
   INSERT INTO claimq_group(lane_id, group_key, opens_at_ms)
-    SELECT j.lane_id, j.group_key, iif(l.group_max_active=0 OR l.group_rate=0,
+    SELECT lane_id, new.group_key, iif(group_max_active=0 OR group_rate=0,
       9223372036854775807, -1)
-    FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
-    WHERE j.job_id=new.job_id AND j.group_key IS NOT NULL AND l.groups
+    FROM claimq_limit
+    WHERE lane_id=new.lane_id AND groups AND new.group_key IS NOT NULL
     ON CONFLICT DO NOTHING;
   INSERT INTO claimq_head(lane_id, partition_key, cap_id, group_id)
-    SELECT j.lane_id, j.partition_key, ifnull((
-        SELECT s.cap_id FROM claimq_capset AS s
-        WHERE s.lane_id=j.lane_id AND s.partition_key=j.partition_key
-          AND s.required=j.required_capabilities), 0), g.group_id
-    FROM claimq_job AS j CROSS JOIN claimq_group AS g
-      ON g.lane_id=j.lane_id AND g.group_key=j.group_key
-    WHERE j.job_id=new.job_id
+    SELECT lane_id, new.partition_key, {{JOB_SET new}}, group_id
+    FROM claimq_group
+    WHERE lane_id=new.lane_id AND group_key=new.group_key
     ON CONFLICT DO NOTHING;
 END;
 
@@ -408,6 +405,23 @@ END;
 SELECT max_active, rate, per_ms, group_max_active, group_rate, group_per_ms,
   fair, groups, begun, last_ms, turn, keyless_turn
 FROM {{S}}.claimq_limit WHERE lane_id=:lane
+
+-- fragment: JOB_CAP
+-- What the cap_id of a job is to be.  $1: claimq_job, or new.
+ifnull((
+      SELECT -h.head_id FROM claimq_head AS h
+      WHERE h.group_id=(
+          SELECT g.group_id FROM claimq_group AS g
+          WHERE g.lane_id=$1.lane_id AND g.group_key=$1.group_key)
+        AND h.partition_key=$1.partition_key AND h.cap_id={{JOB_SET $1}}),
+      {{JOB_SET $1}})
+
+-- fragment: JOB_SET
+-- The set of capabilities that it requires.
+iif($1.required_capabilities='[]', 0, ifnull((
+        SELECT s.cap_id FROM claimq_capset AS s
+        WHERE s.lane_id=$1.lane_id AND s.partition_key=$1.partition_key
+          AND s.required=$1.required_capabilities), 0))
 
 -- fragment: LIMIT_LANE_SLOTS
 claimq_slot INDEXED BY claimq_slot_by_lane WHERE lane_id=l.lane_id

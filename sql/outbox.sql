@@ -232,6 +232,11 @@ FROM (SELECT partition_id, CASE
     THEN 'messages wait, and waiting_since_ms is NULL'
     WHEN waiting_since_ms IS NOT NULL AND NOT EXISTS ({{OUTBOX_WAITING}})
     THEN 'no message waits, and waiting_since_ms is set'
+    WHEN waiting_since_ms IS NOT (
+      SELECT created_at_ms FROM {{S}}.claimq_message AS m
+      WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+        AND m.seq>p.processed_seq ORDER BY m.seq LIMIT 1)
+    THEN 'waiting_since_ms is not that of the first message that waits'
     WHEN NOT claimq_sound(queue_name, last_error, {{CHECK_LEASE_TEXTS}})
     {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_partition AS p)

@@ -203,8 +203,8 @@ BEGIN
   WHERE enqueue_seq=new.enqueue_seq;
 END;
 
--- A plain UPDATE of available_at_ms moves a row that waits, and a ready one that
--- is to wait.  It must be a time.
+-- A plain UPDATE of available_at_ms moves a row that waits, and a ready one
+-- that is to wait.  It must be a time.
 CREATE TRIGGER {{S}}.claimq_batch_move AFTER UPDATE OF available_at_ms
 ON claimq_batch
 WHEN new.due IS old.due AND new.claim_id IS NULL
@@ -216,6 +216,16 @@ BEGIN
   WHERE new.available_at_ms IS NULL;
   UPDATE claimq_batch SET due=max(0, available_at_ms)
   WHERE enqueue_seq=new.enqueue_seq;
+END;
+
+-- But its place itself is given by claimq.  (Not a CHECK: a plain INSERT leaves
+-- it NULL until its trigger has run.  A claim of ready rows and its complete do
+-- not write it, and so pay nothing.)
+CREATE TRIGGER {{S}}.claimq_batch_due AFTER UPDATE OF due ON claimq_batch
+WHEN new.due IS NULL OR new.due<-1 OR new.due>=0 AND new.claim_id IS NULL
+  AND new.due<>max(0, ifnull(new.available_at_ms, new.enqueued_at_ms))
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
 -- Look at a session, and write down what is found: INSERT INTO this view.
@@ -429,6 +439,19 @@ BEGIN
     WHERE queue_name=new.queue_name AND partition=new.partition
       AND seq=new.last_seq)
   WHERE partition_id=new.partition_id;
+END;
+
+-- A message that is still to do is deleted by hand: it may have been the first.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message AS m
+    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
+      AND m.seq>processed_seq
+    ORDER BY m.seq LIMIT 1)
+  WHERE queue_name=old.queue_name AND partition=old.partition;
 END;
 
 --------------------------------------------------------------------------
@@ -686,18 +709,24 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: a job that is held is not inserted into a lane with limits: insert it first, and then its limits')
   FROM claimq_job AS j CROSS JOIN claimq_limit AS l ON l.lane_id=j.lane_id
   WHERE j.job_id=new.job_id AND j.claim_id IS NOT NULL;
-  INSERT INTO claimq_job_gone VALUES(new.job_id);
-  INSERT INTO claimq_job_replaced VALUES(new.job_id);
+  INSERT INTO claimq_job_gone SELECT new.job_id
+  WHERE EXISTS(SELECT 1 FROM claimq_slot WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
+    OR EXISTS(SELECT 1 FROM claimq_after WHERE after_id=new.job_id);
+  INSERT INTO claimq_job_replaced
+  SELECT lane_id, source_key FROM claimq_job
+  WHERE job_id=new.job_id AND source_key IS NOT NULL;
   INSERT INTO claimq_flow_job(flow_id, job_id)
   SELECT flow_id, job_id FROM claimq_job
   WHERE job_id=new.job_id AND flow_id IS NOT NULL
   ON CONFLICT DO NOTHING;
   INSERT INTO claimq_head_new
-  SELECT job_id, NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
+  SELECT lane_id, partition_key, group_key, required_capabilities,
+    NOT claimq_capable(required_capabilities, '[]') FROM claimq_job
   WHERE job_id=new.job_id
     AND (required_capabilities<>'[]' OR group_key IS NOT NULL);
-  INSERT INTO claimq_job_put SELECT new.job_id,
-    ifnull(new.at_ms, (SELECT at_ms FROM claimq_now));
+  INSERT INTO claimq_job_put
+  VALUES(new.job_id, ifnull(new.at_ms, (SELECT at_ms FROM claimq_now)));
 END;
 
 -- A job that came at at_ms gets its place in the index, and what else follows
@@ -721,33 +750,31 @@ BEGIN
       WHEN state='ready' OR state='blocked'
       THEN iif(available_at_ms>new.at_ms, max(0, available_at_ms), -1)
       END,
-    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
-            WHERE o.job_id=new.job_id)
+    cap_id={{JOB_CAP claimq_job}}
   WHERE job_id=new.job_id AND (due IS NULL OR due>=0
     OR available_at_ms IS NULL OR required_capabilities<>'[]'
     OR cap_id<>0 OR group_key IS NOT NULL);
 END;
 
 -- INSERT OR REPLACE, or UPDATE OR REPLACE, of a job whose source_key another
--- had removes that one, and fires no trigger for it: INSERT the new one into
--- this view.
-CREATE VIEW {{S}}.claimq_job_replaced(job_id) AS SELECT NULL;
+-- had removes that one, and fires no trigger for it: INSERT the lane and the
+-- key of the new one into this view.
+CREATE VIEW {{S}}.claimq_job_replaced(lane_id, source_key) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_replaced_insert INSTEAD OF INSERT
 ON claimq_job_replaced
 BEGIN
   INSERT INTO claimq_job_gone
-  SELECT t.job_id FROM claimq_job AS j CROSS JOIN claimq_tied AS t
-    ON t.lane_id=j.lane_id AND t.source_key=j.source_key
-  WHERE j.job_id=new.job_id
-    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=t.job_id)
+  SELECT job_id FROM claimq_tied
+  WHERE lane_id=new.lane_id AND source_key=new.source_key
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g
+                   WHERE g.job_id=claimq_tied.job_id)
   UNION ALL
-  SELECT s.job_id FROM claimq_job AS j
-    CROSS JOIN claimq_slot AS s INDEXED BY claimq_slot_by_key
-      ON s.lane_id=j.lane_id AND s.source_key=j.source_key
-        AND s.source_key IS NOT NULL
-  WHERE j.job_id=new.job_id
-    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g WHERE g.job_id=s.job_id);
+  SELECT job_id FROM claimq_slot INDEXED BY claimq_slot_by_key
+  WHERE lane_id=new.lane_id AND source_key=new.source_key
+    AND source_key IS NOT NULL
+    AND NOT EXISTS(SELECT 1 FROM claimq_job AS g
+                   WHERE g.job_id=claimq_slot.job_id);
 END;
 
 -- One that was replaced.  A job that waits for others, or for which others
@@ -760,8 +787,8 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: conflict: a job that waits for others, or for which others wait, is not replaced: use claimq_change()')
   WHERE EXISTS(SELECT 1 FROM claimq_after WHERE job_id=new.job_id)
     OR EXISTS(SELECT 1 FROM claimq_after AS a INDEXED BY claimq_after_by_after
-        CROSS JOIN claimq_job AS j
-      WHERE a.after_id=new.job_id AND j.job_id=a.job_id AND j.state='blocked');
+      WHERE a.after_id=new.job_id AND 'blocked'=(
+        SELECT j.state FROM claimq_job AS j WHERE j.job_id=a.job_id));
   UPDATE claimq_head SET place=0 WHERE place>0 AND group_id=(
     SELECT group_id FROM claimq_slot WHERE job_id=new.job_id);
   UPDATE claimq_group SET opens_at_ms=0 WHERE group_id=(
@@ -776,29 +803,16 @@ CREATE VIEW {{S}}.claimq_job_set(job_id, required) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_set_insert INSTEAD OF INSERT ON claimq_job_set
 BEGIN
-  INSERT INTO claimq_head_new VALUES(new.job_id, new.required);
+  INSERT INTO claimq_head_new
+  SELECT lane_id, partition_key, group_key, required_capabilities, new.required
+  FROM claimq_job WHERE job_id=new.job_id;
   UPDATE claimq_job SET
-    cap_id=(SELECT o.cap_id FROM claimq_job_cap_of AS o
-            WHERE o.job_id=new.job_id),
+    cap_id={{JOB_CAP claimq_job}},
     slot=iif(claim_id IS NULL OR NOT EXISTS(
           SELECT 1 FROM claimq_limit AS l WHERE l.lane_id=claimq_job.lane_id),
         NULL, ifnull(slot, 0))
   WHERE job_id=new.job_id;
 END;
-
--- What the set of a job is to be.
-CREATE VIEW {{S}}.claimq_job_cap_of(job_id, cap_id) AS
-SELECT job_id, ifnull((
-    SELECT -h.head_id FROM claimq_group AS g CROSS JOIN claimq_head AS h
-      ON h.group_id=g.group_id AND h.partition_key=j.partition_key
-        AND h.cap_id=j.own
-    WHERE g.lane_id=j.lane_id AND g.group_key=j.group_key), j.own)
-FROM (SELECT job_id, lane_id, partition_key, group_key, ifnull((
-        SELECT s.cap_id FROM claimq_capset AS s
-        WHERE s.lane_id=claimq_job.lane_id
-          AND s.partition_key=claimq_job.partition_key
-          AND s.required=required_capabilities), 0) AS own
-      FROM claimq_job) AS j;
 
 -- claimq_change(), or a plain UPDATE: a job moves to another lane, partition or
 -- group, or requires something else.
@@ -846,8 +860,7 @@ END;
 
 -- Which set a job has follows from the job.
 CREATE TRIGGER {{S}}.claimq_job_cap AFTER UPDATE OF cap_id ON claimq_job
-WHEN new.cap_id IS NOT (
-    SELECT o.cap_id FROM claimq_job_cap_of AS o WHERE o.job_id=new.job_id)
+WHEN new.cap_id<>old.cap_id AND new.cap_id<>{{JOB_CAP new}}
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: cap_id is given by claimq: update required_capabilities or group_key');
 END;
@@ -1195,7 +1208,7 @@ CREATE TRIGGER {{S}}.claimq_job_keyed AFTER UPDATE OF lane_id, source_key
 ON claimq_job
 WHEN new.lane_id<>old.lane_id OR new.source_key IS NOT old.source_key
 BEGIN
-  INSERT INTO claimq_job_replaced SELECT new.job_id
+  INSERT INTO claimq_job_replaced SELECT new.lane_id, new.source_key
   WHERE new.source_key IS NOT NULL AND new.terminal_at_ms IS NULL;
   DELETE FROM claimq_tied WHERE lane_id=old.lane_id
     AND source_key=old.source_key AND job_id=old.job_id;

@@ -99,15 +99,14 @@ proc long_files {files max} {
 # FROM fits its first line, and is empty if the whole file is counted.  It ends
 # with the next brace in the first column, or with the file.
 set WORKERS {
-  ext/go/claimq/worker.go         {}                         125
-  ext/java/claimq/Worker.java     {}                         125
-  ext/node/claimq/job_thread.cjs  {}                         105
-  ext/node/claimq/job_worker.cjs  {}                         120
-  ext/php/Claimq.php              {^final class ClaimqWorker} 150
-  ext/php/Claimq.php              {^final class ClaimqRenewer} 90
-  ext/python/claimq/_worker.py    {^class Worker}            100
-  ext/ruby/claimq/lib/claimq/worker.rb {}                    130
-  ext/rust/claimq/src/worker.rs   {}                         135
+  ext/go/claimq/worker.go               {}                           125
+  ext/java/claimq/Worker.java           {}                           125
+  ext/node/claimq/job_thread.cjs        {}                           90
+  ext/node/claimq/job_worker.cjs        {}                           85
+  ext/php/Claimq.php                    {^final class ClaimqWorker}  150
+  ext/python/claimq/_worker.py          {^class Worker}              100
+  ext/ruby/claimq/lib/claimq/worker.rb  {}                           130
+  ext/rust/claimq/src/worker.rs         {}                           135
 }
 proc long_workers {workers} {
   set out {}

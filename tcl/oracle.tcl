@@ -766,7 +766,7 @@ proc oracle_make_verb {} {
 }
 
 # A few numbers after the cursor of the partition that the claim has; of
-# messages, or of none yet.
+# messages, or of none yet, or of none ever if there is a gap.
 proc oracle_some_seqs {claim} {
   set seqs {1 2 3}
   dict for {key row} $::model::part {
@@ -774,6 +774,9 @@ proc oracle_some_seqs {claim} {
       set seqs [model::to_do $key]
       set next [dict get $row last_seq]
       while {[llength $seqs] < 3} {lappend seqs [incr next]}
+      if {[oracle_chance 10]} {
+        set seqs [lreplace $seqs 1 1 [expr {[lindex $seqs 1]-1}]]
+      }
     }
   }
   set out {}

@@ -1123,8 +1123,11 @@ proc model::outbox_verb {verb claim token arg opts now} {
   if {$n < 0 || $n > $size} {fail bad_argument}
   set seqs [lrange [to_do $key] 0 [expr {$size-1}]]
   set rejected [opt $opts rejected {}]
+  set named {}
   foreach {seq reason} $rejected {
     if {$seq ni [lrange $seqs 0 [expr {$n-1}]]} {fail bad_argument}
+    if {$seq in $named} {fail bad_argument}
+    lappend named $seq
   }
   foreach {seq reason} [lsort -integer -stride 2 $rejected] {
     letter_of [list {*}$key $seq] [expr {$attempts-1}] $now $reason
@@ -1342,8 +1345,7 @@ proc model::requeue {id claim token now} {
 # job tells of has the job's token.
 
 proc model::restored {now} {
-  set jump [expr {4294967296 + 16*min($now, 1<<42)
-    + 1024*max(0, min($now, 1<<42) - 1767225600000)}]
+  set jump [expr {4294967296 + 256*min($now, 1<<42)}]
   foreach name {batch job event grant part letter contest} {
     dict incr ::model::last $name $jump
   }

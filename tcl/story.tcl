@@ -193,6 +193,7 @@ proc story {language program} {
   story_sigterm
   story_lost
   story_wakes
+  story_ends
   step the-database-is-sound {db one {PRAGMA integrity_check}} ok
   close_db
 }
@@ -318,21 +319,27 @@ proc story_sigterm {} {
   } {5 {{exit 0} {begun 1}} {completed 0 1 ready 0 4} 1}
 }
 
-# A job that takes longer than its lease is renewed.  One that is taken away is
-# reported as lost, is not settled, and the worker goes on.
+# A job that takes longer than its lease is renewed, and so is one that waits
+# behind it.  One that is taken away is reported as lost, is not settled, and
+# the worker goes on.
 proc story_lost {} {
   step a-long-job-is-renewed {
-    db eval {SELECT claimq_submit('r', 'hold r1')}
-    set pid [start_worker r 600 1]
+    db eval {SELECT claimq_submit('r', 'hold r1', 'priority', 1),
+                    claimq_submit('r', 'count')}
+    set pid [start_worker r 600 2]
     until_file r1.begun
-    set first [db one {SELECT expires_at_ms FROM claimq_job WHERE lane_id='r'}]
-    until_sql {SELECT expires_at_ms > $first+600 FROM claimq_job
+    set first [db one {SELECT max(expires_at_ms) FROM claimq_job
+                        WHERE lane_id='r'}]
+    until_sql {SELECT min(expires_at_ms) > $first+600 FROM claimq_job
                 WHERE lane_id='r'}
     close [open r1.go w]
-    until_sql {SELECT state='completed' FROM claimq_job WHERE lane_id='r'}
-    list [end_worker $pid] \
-      [db one {SELECT attempt_index FROM claimq_job WHERE lane_id='r'}]
-  } {{{exit 0} {begun 1}} 0}
+    until_sql {SELECT count(*)=2 FROM claimq_job
+                WHERE lane_id='r' AND state='completed'}
+    list [end_worker $pid] [db eval {
+      SELECT sum(attempt_index), sum(reclaim_count) FROM claimq_job
+       WHERE lane_id='r'
+    }]
+  } {{{exit 0} {begun 2}} {0 0}}
   step a-lost-job-is-reported {
     set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
     db eval {SELECT claimq_submit('l', 'count')}
@@ -361,6 +368,19 @@ proc story_wakes {} {
                 WHERE lane_id='w' AND state='completed'}
     end_worker $pid
   } {{exit 0} {begun 2}}
+}
+
+# What claimq refuses ends the worker, which says why.  (A worker gives no time,
+# and so cannot serve a database that takes the time from its callers.)
+proc story_ends {} {
+  global S
+  step an-error-of-claimq-ends-the-worker {
+    db eval {SELECT claimq_init('clock', 'explicit')}
+    set pid [start_worker e 30000 1]
+    lassign [await_end $pid] status
+    list [expr {$status ne "exit 0"}] \
+      [regexp {claimq: clock_required: .*: give now_ms} [output $pid]]
+  } {1 1}
 }
 
 #--------------------------------------------------------------------------

@@ -114,7 +114,8 @@ final class Claimq
     {
         $parts = explode('?', $sql);
         if (count($parts) !== count($values) + 1) {
-            throw new InvalidArgumentException('as many values as "?"');
+            throw new InvalidArgumentException(
+                'give as many values as there are "?" in the SQL');
         }
         $out = array_shift($parts);
         foreach ($values as $i => $value) {
@@ -209,19 +210,17 @@ final class ClaimqJob
     public readonly int $id;
     public readonly mixed $payload;
     public readonly int $attempt;               // 0 is the first
-    public readonly string $claimId;
-    public readonly string $leaseToken;
+    public readonly array $claim;               // its id and its token
 
     public function __construct(
         public readonly array $row,
-        private readonly ClaimqWorker $worker,
         private readonly SQLite3 $db,           // the worker's
+        private readonly Closure $stopping,
     ) {
         $this->id = $row['job_id'];
         $this->payload = $row['payload'];
         $this->attempt = $row['attempt_index'];
-        $this->claimId = $row['claim_id'];
-        $this->leaseToken = $row['lease_token'];
+        $this->claim = [$row['claim_id'], $row['lease_token']];
     }
 
     /**
@@ -236,7 +235,7 @@ final class ClaimqJob
     /** True when the worker is to end, and waits for this handler. */
     public function stopping(): bool
     {
-        return $this->worker->stopping();
+        return ($this->stopping)();
     }
 
     /**
@@ -245,8 +244,7 @@ final class ClaimqJob
      */
     public function complete(SQLite3 $db): void
     {
-        Claimq::value($db, 'SELECT claimq_complete(?, ?)', $this->claimId,
-            $this->leaseToken);
+        Claimq::value($db, 'SELECT claimq_complete(?, ?)', ...$this->claim);
     }
 
     /** Call the handler; returns the verb that settles, and its arguments. */
@@ -271,8 +269,8 @@ final class ClaimqJob
     public function call(string $verb, mixed ...$values): bool
     {
         try {
-            Claimq::value($this->db, 'SELECT claimq_' . $verb, $this->claimId,
-                $this->leaseToken, ...$values);
+            Claimq::value($this->db, 'SELECT claimq_' . $verb, ...$this->claim,
+                ...$values);
             return true;
         } catch (Exception $error) {
             if (Claimq::code($error) !== 'claim_lost') {
@@ -300,17 +298,16 @@ final class ClaimqJob
  */
 final class ClaimqWorker
 {
-    private const CLAIM = 'SELECT * FROM claimq_lane WHERE lane=?
-        AND capabilities=? AND partition=? AND owner=? AND ttl_ms=?
-        AND max_jobs=?';
+    private const CLAIM = 'SELECT * FROM claimq_lane(?, ?, ?, ?)
+        WHERE capabilities=? AND partition=?';
     private const WAIT = "SELECT claimq_wait(500, 'lane', ?, 'capabilities', ?,
         'partition', ?)";
 
     private bool $stopping = false;
     private array $held = [];           // the handler works on the first
     private mixed $renewer = null;      // a pipe to the process that renews
-    private readonly array $scope;      // what is claimed,
-    private readonly array $terms;      // and how
+    private readonly array $claim;      // the values of CLAIM
+    private readonly array $wait;       // the values of WAIT
     private readonly Closure $handler;
 
     public function __construct(
@@ -326,8 +323,9 @@ final class ClaimqWorker
         $this->handler = $handler(...);
         $owner ??= implode(':', [gethostname(), getmypid(),
             bin2hex(random_bytes(3))]);
-        $this->scope = [$lane, json_encode($capabilities), $partition];
-        $this->terms = [$owner, $leaseMs, $batch];
+        $can = [json_encode($capabilities), $partition];
+        $this->claim = [$lane, $owner, $leaseMs, $batch, ...$can];
+        $this->wait = [$lane, ...$can];
     }
 
     /** End run() soon.  May be called from a signal handler. */
@@ -335,11 +333,6 @@ final class ClaimqWorker
     {
         $this->stopping = true;
         $this->hold($this->held, 1);
-    }
-
-    public function stopping(): bool
-    {
-        return $this->stopping;
     }
 
     /** Work until stop() or a signal; returns how many jobs were begun. */
@@ -362,7 +355,7 @@ final class ClaimqWorker
                 } elseif (($jobs = $this->claim($db)) !== []) {
                     $this->hold($jobs);
                 } else {
-                    Claimq::value($db, self::WAIT, ...$this->scope);
+                    Claimq::value($db, self::WAIT, ...$this->wait);
                 }
             }
             return $begun;
@@ -377,8 +370,9 @@ final class ClaimqWorker
 
     private function claim(SQLite3 $db): array
     {
-        return array_map(fn ($row) => new ClaimqJob($row, $this, $db),
-            Claimq::rows($db, self::CLAIM, ...$this->scope, ...$this->terms));
+        $stopping = fn () => $this->stopping;
+        return array_map(fn ($row) => new ClaimqJob($row, $db, $stopping),
+            Claimq::rows($db, self::CLAIM, ...$this->claim));
     }
 
     /**
@@ -402,8 +396,7 @@ final class ClaimqWorker
     private function hold(array $jobs, int $keep = PHP_INT_MAX): void
     {
         $this->held = $jobs;
-        $claim = fn ($job) => [$job->claimId, $job->leaseToken];
-        $claims = array_map($claim, $jobs);
+        $claims = array_column($jobs, 'claim');
         $line = json_encode([array_slice($claims, 0, $keep),
             array_slice($claims, $keep)]);
         if ($this->renewer && !@fwrite($this->renewer, $line . "\n")) {

@@ -1152,12 +1152,20 @@ static i64 fzClaimEnd(int iClaim){
   return fzM.aClaim[iClaim].iExpires;
 }
 
-/* The clock jumps; often to where a claim is just live, or just not. */
+/* When a schedule is due; now if none is. */
+static i64 fzNextTick(int i){
+  const FzSched *p = &fzM.aSched[i];
+  return p->iSpec<0 || p->iNext<0 ? fzNow : p->iNext;
+}
+
+/* The clock jumps; often to where a claim is just live, or just not, or to when
+** a schedule is due. */
 static void fzJump(void){
   static const i64 a[] = { 1, 10, 50, 100, 1000, 60000, -1, -10, -100, -60000 };
-  int i = fzChoose(20), iClaim = fzLastClaim(8);
+  int i = fzChoose(24), iClaim = fzLastClaim(8);
   if( i==10 ) fzNow = fzNow>1000 ? 1000 : 0;
   else if( i==11 ) fzNow = fzNow>1000000 ? 1000 : FZ_I64_MAX/2;
+  else if( i>19 ) fzNow = fzNextTick(i%FZ_NSCHED);
   else if( i>11 ) fzNow = fzClaimEnd(iClaim) + i%3-1;
   else fzNow = fzAddSat(fzNow, a[i]>0 ? a[i] : 0) + (a[i]<0 ? a[i] : 0);
   if( fzNow<0 ) fzNow = 0;
@@ -1375,9 +1383,18 @@ static void fzPlay(int n, void (*xStep)(void), const char *zBytes, int nByte){
   fzI = saved;
 }
 
-/* How a history begins: with nothing, with work, with dead letters as well. */
+/* How a history begins: with nothing, with work, with dead letters as well,
+** with schedules and jobs that wait for others. */
 static void fzPrologue(int e){
   if( e==0 ) return;
+  if( e==3 ){
+    fzPlay(1, fzSchedule, "\0\0\0\0\4\1", 6);
+    fzPlay(1, fzSchedule, "\1", 1);
+    fzPlay(3, fzSubmit, "\0\0\0\0\0\0\0\0\0\5\0\0\3", 13);
+    fzPlay(2, fzSubmit, "\0\0\0\0\0\0\0\0\0\6\1\2\2", 13);
+    fzCheck();
+    return;
+  }
   fzPlay(5, fzEnqueue, "\0\0\0\1", 4);
   fzPlay(2, fzEnqueue, "\1\0\0\1", 4);
   fzPlay(4, fzSubmit, "\0", 1);
@@ -1423,7 +1440,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
   fzLevel = 0;
   fzReader = 0;
   fzBorrow(&fzDb, &fzImage);
-  fzPrologue(fzChoose(3));
+  fzPrologue(fzChoose(4));
   for(i=0; i<150 && fzMore(&fzI); i++){
     fzStep();
     fzCheck();

@@ -84,8 +84,9 @@ static int fzTickOpen(int i, i64 iTime){
   a[0] = fzText(fzLane[i]);
   a[1] = fzText(fzSchedName[i]);
   a[2] = fzInt(iTime);
-  return fzCount("SELECT count(*) FROM claimq_job WHERE lane_id=?1 AND"
-      " source_key='schedule:'||?2||':'||?3 AND terminal_at_ms IS NULL", 3, a)>0;
+  return fzCount("SELECT count(*) FROM claimq_job WHERE lane_id=?1"
+      " AND source_key='schedule:'||?2||':'||?3"
+      " AND terminal_at_ms IS NULL", 3, a)>0;
 }
 
 /* Which jobs does a claim of lane i have to put?  None if it wants none. */

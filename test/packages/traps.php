@@ -132,6 +132,17 @@ $traps = [
         echo $db->querySingle("SELECT group_concat(quote(payload), ' ') FROM
             (SELECT payload FROM claimq_job ORDER BY job_id)"), "\n";
     },
+    // Ctrl-C reaches all processes of the terminal; the one that renews stays,
+    // and gives back what is not begun.
+    'interrupt' => function () use ($path) {
+        posix_setsid();
+        $db = fresh($path, 2);
+        $worker = new ClaimqWorker($path, 'l', fn () => posix_kill(0, SIGINT),
+            batch: 2);
+        echo 'begun: ', $worker->run(), "\n";
+        echo 'completed: ', jobs($db, 'completed'), "\n";
+        echo 'ready: ', jobs($db, 'ready'), "\n";
+    },
     'pdo' => function () use ($path) {
         try {
             Claimq::load(new PDO("sqlite:$path"));

@@ -31,7 +31,7 @@ type Worker struct {
 	Capabilities []string
 	Partition    int
 
-	db    *sql.DB      // gives each call a connection of its own
+	db    *sql.DB      // its own connections: the handler has others
 	beat  *time.Ticker // when to renew
 	scope []any        // what is claimed, and waited for
 }

@@ -8,8 +8,8 @@ import java.util.List;
  * Has signals call something, until it is closed; then what handled them before
  * does again.
  *
- * <p>The class that does it is in every virtual machine but not in the standard,
- * and is looked up by its name.  Where it is missing, or where signals are not
+ * <p>The class that does it is in every virtual machine but not in the
+ * standard, and is looked up by its name.  Where it is missing, or where signals are not
  * ours (java -Xrs), nothing happens.
  */
 final class Signals implements AutoCloseable {

@@ -7,12 +7,12 @@ const claimq = require('./index.cjs');
 
 const {file, lane, owner, leaseMs, batch, capabilities, partition, timeoutMs,
   driver, flag} = workerData;
-const db = claimq.open(file, {driver, timeoutMs});
-const claim = db.prepare(`SELECT * FROM claimq_lane(?, ?, ?, ?)
-  WHERE capabilities=? AND partition=?`);
-const wait = db.prepare(`SELECT claimq_wait(500, 'lane', ?, 'capabilities', ?,
-  'partition', ?)`);
+const CLAIM = `SELECT * FROM claimq_lane(?, ?, ?, ?)
+  WHERE capabilities=? AND partition=?`;
+const WAIT = `SELECT claimq_wait(500, 'lane', ?, 'capabilities', ?,
+  'partition', ?)`;
 
+let db, claim;
 let held = [];                // jobs: {row, begun, lost}
 let settle;                   // is given the outcome of the job at hand
 const stopping = () => Atomics.load(flag, 0) === 1;
@@ -50,6 +50,8 @@ function beat(ended) {
 }
 
 async function main() {
+  db = claimq.open(file, {driver, timeoutMs});
+  claim = db.prepare(CLAIM);
   const timer = setInterval(beat, leaseMs / 3, false);
   let begun = 0;
   try {
@@ -57,7 +59,7 @@ async function main() {
       const job = held.find(each => !each.lost);
       if (!job) {
         held = take();
-        if (!held.length) wait.all(lane, capabilities, partition);
+        if (!held.length) db.prepare(WAIT).all(lane, capabilities, partition);
         continue;
       }
       job.begun = true;
@@ -82,6 +84,7 @@ async function main() {
 
 // A message is an outcome; null: stop() was called.
 parentPort.on('message', outcome => outcome ? settle(outcome) : beat(false));
-main().catch(error => setImmediate(() => {
-  throw error;
+// The error of a driver would arrive at the other thread without its message.
+main().catch(({message, code}) => setImmediate(() => {
+  throw Object.assign(new Error(message), {code});
 }));

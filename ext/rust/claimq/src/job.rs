@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// What a handler returns when it has not done the job.  Every error becomes a
 /// `Retry` by itself, so that `?` can be used.
+#[derive(Debug)]
 pub enum Failure {
     /// Try again, after `delay` if it is given, else after the job's backoff.
     Retry {
@@ -33,6 +34,7 @@ impl<E: std::error::Error> From<E> for Failure {
 pub type Outcome<R> = std::result::Result<R, Failure>;
 
 /// What a handler gets.
+#[derive(Debug)]
 pub struct Job {
     pub id: i64,
     pub payload: Value,

@@ -27,6 +27,7 @@ type Held = Mutex<Vec<Arc<Job>>>;
 /// worker goes on with the next job.  SIGTERM and SIGINT, or the flag `stop`,
 /// end the loop: what is held and not begun is given back at once, and the job
 /// at hand is finished.
+#[derive(Debug)]
 pub struct Worker {
     pub path: PathBuf,
     pub lane: String,

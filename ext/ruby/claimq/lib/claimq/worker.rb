@@ -59,11 +59,11 @@ module Claimq
       renewer = Thread.new { renew(second, words) }
       work(db)
     ensure
+      before.each { |name, handler| trap(name, handler || 'DEFAULT') }
       @to_renewer&.write('e')
       renewer&.join
       [db, second, words, @to_renewer].compact.each(&:close)
       @to_renewer = nil
-      before.each { |name, handler| trap(name, handler || 'DEFAULT') }
     end
 
     private
