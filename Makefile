@@ -226,12 +226,13 @@ debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
 test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan debug \
-            sqlite-$(OLD) sqlite-$(NEW)
+            sqlite-$(OLD) sqlite-$(NEW) $(BUILD)/bench/bench
 
 # Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
 
 test: deps
+	@sh tcl/deps.sh -part valgrind valgrind valgrind || true
 	@$(FUZZRUN) -deps
 	$(SUB) -j2 test-ready
 	@$(RUN) \

@@ -327,7 +327,8 @@ struct CqConn {
   u8 bSettings;                   /* mSettings is what the database has */
   u8 mSettings;                   /* CQ_SET_*, as last read */
   u8 bUtf8;                       /* main is known to be in UTF-8 */
-  u8 bWritable;                   /* main is known not to be read-only */
+  u8 bWritable;                   /* main is known not to be read-only, and
+                                  ** triggers were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
   u8 nManyStmt;                   /* The connection has many statements: for
@@ -774,7 +775,8 @@ struct CqCall {
   int nVal;                       /* All values that were given */
   sqlite3_value **apVal;
   CqVal aArg[CQ_MAX_ARG];         /* One for each of pDef->aArg */
-  CqVal aOpt[CQ_MAX_OPT];         /* One for each of pDef->aOpt */
+  const CqVal *aOpt;              /* One for each of pDef->aOpt */
+  CqVal aGiven[CQ_MAX_OPT];       /* The same, if an option was given */
 };
 CQ_PRIV int claimqFuncRegister(CqConn*);
 /* The i-th list of functions, 0 past the last. */

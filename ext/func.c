@@ -70,9 +70,13 @@ static void cqFuncRead(CqOp *p, const CqFunc *pFunc, CqCall *pCall){
   }
   if( pDef->nOpt && !pDef->bRest ){
     assert( pFunc->pDef==pDef && pDef->nOpt<=CQ_MAX_OPT );
-    memcpy(pCall->aOpt, pFunc->aDefault, (size_t)pDef->nOpt*sizeof(CqVal));
-    claimqReadOptions(p, pDef->aOpt, pDef->nOpt, 0, pCall->nVal-nPos,
-                      &pCall->apVal[nPos], pCall->aOpt);
+    pCall->aOpt = pFunc->aDefault;
+    if( pCall->nVal>nPos ){
+      memcpy(pCall->aGiven, pFunc->aDefault, (size_t)pDef->nOpt*sizeof(CqVal));
+      claimqReadOptions(p, pDef->aOpt, pDef->nOpt, 0, pCall->nVal-nPos,
+                        &pCall->apVal[nPos], pCall->aGiven);
+      pCall->aOpt = pCall->aGiven;
+    }
   }
 }
 

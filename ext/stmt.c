@@ -224,7 +224,7 @@ static int cqStmtIdle(const CqConn *p, const sqlite3_stmt *pStmt){
 static int cqStmtHarmless(sqlite3_stmt *pStmt){
   const char *zSql = sqlite3_sql(pStmt);
   return sqlite3_stmt_readonly(pStmt)
-      || (zSql && sqlite3_strnicmp(zSql, "BEGIN", 5)==0);
+      || (zSql && sqlite3_strnicmp(zSql, "begin", 5)==0);
 }
 
 /*

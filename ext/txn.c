@@ -536,19 +536,20 @@ CQ_PRIV void claimqCheckTriggers(CqOp *p){
 }
 
 /*
-** Before anything is written.  A database that was open for writing stays so;
-** triggers can be switched off at any time.
+** Before anything is written.  A database that was open for writing stays so.
+** Triggers can be switched off at any time; but then SQLite prepares all
+** statements anew, and a claim has run some when it is about to write, and
+** would know: see claimqConnDoubt().
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
-  if( p->rc ) return;
-  if( !p->pConn->bWritable ){
-    if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
-      claimqFail(p, CQ_READ_ONLY,
-          "the database is open read-only: claims and verbs need to write");
-    }
-    p->pConn->bWritable = p->rc==SQLITE_OK;
+  CqConn *pConn = p->pConn;
+  if( p->rc || (p->bFilter && pConn->bWritable) ) return;
+  if( !pConn->bWritable && sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
+    claimqFail(p, CQ_READ_ONLY,
+        "the database is open read-only: claims and verbs need to write");
   }
   claimqCheckTriggers(p);
+  pConn->bWritable = p->rc==SQLITE_OK;
 }
 
 /*

@@ -25,6 +25,7 @@
 **     -json             one JSON object per line instead of a table
 **     -profile floor|claimq, -n N
 **                       run one side alone, N operations, without a clock
+**     -count            what test/bench_count.test counts
 **
 ** Exit code: 0, also if a target is missed; 1 if work was lost or done twice,
 ** or SQLITE_BUSY came back; 2 if something failed.
@@ -80,6 +81,7 @@ static void bnParse(BnMain *p, int argc, char **argv){
   for(i=1; i<argc; i++){
     if( strcmp(argv[i], "-json")==0 ) p->opt.bJson = 1;
     else if( strcmp(argv[i], "-quick")==0 ) p->opt.bQuick = 1;
+    else if( strcmp(argv[i], "-count")==0 ) p->opt.bCount = 1;
     else if( strcmp(argv[i], "-version")==0 ) bnVersion();
     else if( i+1<argc && bnOption(p, argv[i], argv[i+1]) ) i++;
     else benchDie("what is %s?  See the head of test/bench/bench.c", argv[i]);
@@ -123,9 +125,11 @@ int main(int argc, char **argv){
   m.nOp = 1000;
   m.zGroup = "workload";
   bnParse(&m, argc, argv);
+  if( m.opt.bCount ) benchSteady();
   bnPlace(&m.opt);
   m.opt.bCpu = strcmp(m.zClock ? m.zClock : m.opt.zPlace, "tmpfs")==0
             || (m.zClock && strcmp(m.zClock, "cpu")==0);
+  if( m.opt.bCount ) return benchCount(&m.opt)>0;
   if( m.zProfile ){
     int eSide = strcmp(m.zProfile, "floor")==0 ? BN_FLOOR : BN_CLAIMQ;
     return benchProfile(&m.opt, eSide, m.nOp)>0;

@@ -53,6 +53,7 @@ struct BnOptions {
   int bQuick;
   int bCpu;                       /* Count processor time, not real time */
   int bJson;
+  int bCount;                     /* For callgrind: see bench_steady.c */
   int nScale;                     /* Operations of a block, in percent */
   int nMax;                       /* No depth above this; 0: all */
 };
@@ -230,6 +231,15 @@ void benchReport(
 
 /* All workloads that -only selects.  Returns how many checks failed. */
 int benchWorkloads(const BnOptions *pOpt);
+
+/* Run each shape twice, a part of it first; callgrind counts the two apart.
+** Prints for each its key and how many operations the second part was. */
+int benchCount(const BnOptions *pOpt);
+
+/**************************************************************************
+** bench_steady.c
+*/
+void benchSteady(void);           /* Before anything else is called of SQLite */
 
 /* One side alone, n operations, for a profiler.  Returns failed checks. */
 int benchProfile(const BnOptions *pOpt, int eSide, int n);

@@ -148,6 +148,7 @@ void benchConnect(BnSide *p){
   if( sqlite3_open(p->zFile, &p->db) ) bnFail(p, p->zFile);
   sqlite3_busy_timeout(p->db, BN_BUSY_MS);
   benchExec(p, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
+  if( p->pOpt->bCount ) benchExec(p, "PRAGMA wal_autocheckpoint=0");
   if( benchIsClaimq(p) ) bnLoad(p);
 }
 

@@ -278,3 +278,35 @@ int benchProfile(const BnOptions *pOpt, int eSide, int n){
   }
   return nFail;
 }
+
+/*
+** How many operations of a shape are counted: whole transactions; few of those
+** that take many jobs; and no more than the file -wal is small after.
+*/
+static int bnCountSize(const BnWork *pWork){
+  if( pWork->nTxn>1 ) return 200;
+  return pWork->nGroup>1 ? 4 + 100/pWork->nGroup : 100;
+}
+
+int benchCount(const BnOptions *pOpt){
+  int nFail = 0, i;
+  for(i=0; i<BN_NWORK; i++){
+    const BnWork *pWork = &aWork[i];
+    int nFirst = pWork->nTxn>1 ? 100 : 10;
+    int nOp = bnCountSize(pWork);
+    BnSide *p;
+    if( !bnSelected(pOpt, pWork) ) continue;
+    p = benchOpen(pOpt, pWork->aQueue, BN_CLAIMQ);
+    bnDepth(pWork, p, BN_DEPTH);
+    if( pWork->eDo==BN_DO_CLAIM ){
+      benchFill(p, (i64)(nFirst+nOp)*pWork->nGroup);
+    }
+    benchCounted(pWork, p, nFirst);
+    benchExec(p, "PRAGMA wal_checkpoint(TRUNCATE)");
+    benchCounted(pWork, p, nOp);
+    printf("%s %d\n", pWork->zKey, nOp);
+    nFail += benchCheck(p);
+    benchClose(p);
+  }
+  return nFail;
+}
