@@ -239,19 +239,17 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** xStamp: delete the grant, and claim the job by it, unless it has expired; a
-** job that was reclaimed too often ends instead.
+** xStamp: claim the job by the grant, unless that has expired, and delete the
+** grant; a job that was reclaimed too often ends instead.
 */
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
-  CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT_DELETE);
+  CqStmt s;
   assert( pC->ids.n==1 );
-  claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
-  claimqClaimStamp(p, pC, &s, 1);
   if( pR->eStmt!=CQ_SQL_LANE_GRANT_DELETE ){
-    s = claimqStmt(p, pR->eStmt);
     assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
          || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );
+    s = claimqStmt(p, pR->eStmt);
     claimqBindIds(p, &s, CQ_LANE_RECLAIM_ids, &pC->ids);
     if( pR->eStmt==CQ_SQL_LIMIT_RECLAIM ){
       claimqBindInt(p, &s, CQ_LANE_RECLAIM_begun, pR->nBegun);
@@ -259,4 +257,7 @@ CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
     claimqClaimStamp(p, pC, &s, 1);
   }
+  s = claimqStmt(p, CQ_SQL_LANE_GRANT_DELETE);
+  claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, pR->iGrant);
+  claimqClaimStamp(p, pC, &s, 1);
 }
