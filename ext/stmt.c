@@ -219,11 +219,12 @@ static int cqStmtIdle(const CqConn *p, const sqlite3_stmt *pStmt){
 
 /*
 ** 1 if pStmt never writes while a function is called or a row is read: it
-** reads only, or it is BEGIN IMMEDIATE.
+** reads only, or it is BEGIN IMMEDIATE.  (An EXPLAIN may be changed into what
+** it explains.)
 */
 static int cqStmtHarmless(sqlite3_stmt *pStmt){
   const char *zSql = sqlite3_sql(pStmt);
-  return sqlite3_stmt_readonly(pStmt)
+  return (sqlite3_stmt_readonly(pStmt) && !sqlite3_stmt_isexplain(pStmt))
       || (zSql && sqlite3_strnicmp(zSql, "begin", 5)==0);
 }
 

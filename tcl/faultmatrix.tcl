@@ -92,9 +92,9 @@ proc matrix_template {name sql {init 1}} {
 # what it answers without any fault.  -nested 1: it needs several writes, and
 # is refused inside a writing statement.  (Inside a transaction as well every
 # function that writes is.)  -drops 1: it drops an index, which SQLite refuses
-# while another statement reads.  -not FAULTS: leave these out.
+# while another statement reads.
 proc matrix_case {name template sql args} {
-  set default {-claim 0 -error "" -nested 0 -drops 0 -not ""}
+  set default {-claim 0 -error "" -nested 0 -drops 0}
   lappend ::MATRIX(cases) [dict merge $default $args \
     [dict create name $name template $template sql [string trim $sql]]]
 }
@@ -376,11 +376,10 @@ proc matrix_contexts {case} {
     [expr {$::MATRIX(contexts)-2}] [lrange $::MATRIX_ORDER 2 end]]]
 }
 
-proc matrix_faults {case pair} {
+proc matrix_faults {pair} {
   matrix_srand $pair
   return [lmap fault [matrix_choose $::MATRIX(some) $::FAULT_ORDER] {
-    if {![string match $::MATRIX(only) $pair.$fault]
-        || $fault in [dict get $case -not]} continue
+    if {![string match $::MATRIX(only) $pair.$fault]} continue
     set fault
   }]
 }
@@ -411,7 +410,7 @@ proc matrix_run {} {
     set case [matrix_begin $case]
     foreach context [matrix_contexts $case] {
       set pair [dict get $case name].$context
-      set faults [matrix_faults $case $pair]
+      set faults [matrix_faults $pair]
       if {$faults eq ""} continue
       set p [matrix_pair $case $context]
       set i [matrix_random 5]

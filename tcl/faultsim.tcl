@@ -11,6 +11,8 @@
 # goes wrong ends it.
 
 # name: {switch mode {io calls} {io code} watch {patterns of its errors}}
+# (Where an authorizer refuses the SELECT of a row value, SQLite says that so
+# many columns are assigned 1 values.)
 array set FAULT {
   oom-transient    {oom transient  {} {} none {{*out of memory*}}}
   oom-persistent   {oom persistent {} {} none {{*out of memory*}}}
@@ -28,7 +30,7 @@ array set FAULT {
   abort            {abort transient {} {} progress {*interrupted*}}
   auth             {auth transient {} {} auth
                     {{*not authorized*} {*authorization denied*}
-                     {*prohibited*}}}
+                     {*prohibited*} {* columns assigned 1 values}}}
   api-transient    {api transient  {} {} none {*}}
   api-persistent   {api persistent {} {} none {*}}
 }
