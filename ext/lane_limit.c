@@ -96,9 +96,9 @@ static i64 cqLimitEnd(void *pCtx, i64 i){
 }
 
 /*
-** A start that is not there (the rate was raised) was long ago.
+** A start that is not there (the rate was raised) was long ago.  After an error
+** it counts as one that is still to come: nothing may begin.
 */
-/* After an error a start counts as one at now: nothing may begin. */
 static i64 cqLimitStart(void *pCtx, i64 i){
   const CqLimitUse *pUse = (const CqLimitUse*)pCtx;
   i64 n = cqLimitAsk(pUse, CQ_SQL_LIMIT_START, pUse->iLast-i+1, -CQ_I64_MAX);
