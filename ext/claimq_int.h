@@ -310,8 +310,9 @@ struct CqClaims {
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
-/* A part of SQLite's list of all statements that need not be looked at: from
-** one of the cache to another, or to the end of the list (pLast is 0). */
+/* A part of SQLite's list of all statements that need not be looked at: what
+** follows pFirst, up to a statement of the cache, or to the end of the list
+** (pLast is 0). */
 #define CQ_NRUN 4
 typedef struct CqRun CqRun;
 struct CqRun {
