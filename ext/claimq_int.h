@@ -332,6 +332,7 @@ struct CqConn {
                                   ** triggers were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
+  u8 bClock;                      /* The time it gets was read from the clock */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** so many calls they are not looked at */
   int nTaken;                     /* Statements that are not in their slots */
