@@ -252,19 +252,31 @@ CQ_PRIV void claimqUserClose(CqConn *pConn, CqUser *pUser){
 */
 
 /*
-** 1 if a value is what was copied before, type and bytes.  An argument that is
-** not given is NULL.
+** The type of an argument: one that is not given is NULL, and a REAL counts as
+** INTEGER, because a binding may bind every number as REAL.
+*/
+static int cqArgType(sqlite3_value *pVal){
+  int eType = pVal ? sqlite3_value_type(pVal) : SQLITE_NULL;
+  return eType==SQLITE_FLOAT ? SQLITE_INTEGER : eType;
+}
+
+/*
+** 1 if a value equals what was copied before, as SQLite compares: 1 is 1.0, and
+** not '1'.  (A REAL that is no integer is refused before there is an answer.)
 */
 static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
-  int eType = pVal ? sqlite3_value_type(pVal) : SQLITE_NULL;
+  int eType = cqArgType(pVal);
+  if( pCell->eType==SQLITE_FLOAT ){
+    return eType==SQLITE_INTEGER && sqlite3_value_double(pVal)==pCell->u.r
+        && sqlite3_value_int64(pVal)==(i64)pCell->u.r;
+  }
   if( eType!=pCell->eType ) return 0;
   switch( eType ){
     case SQLITE_NULL:
       return 1;
     case SQLITE_INTEGER:
-      return sqlite3_value_int64(pVal)==pCell->u.i;
-    case SQLITE_FLOAT:
-      return sqlite3_value_double(pVal)==pCell->u.r;
+      return sqlite3_value_int64(pVal)==pCell->u.i
+          && sqlite3_value_double(pVal)==(double)pCell->u.i;
     default: {
       int n = sqlite3_value_bytes(pVal);
       const void *z = sqlite3_value_blob(pVal);
@@ -295,7 +307,7 @@ static u32 cqArgsHash(int nArg, sqlite3_value **apArg){
   u32 h = 0;
   int i, j;
   for(i=0; i<nArg; i++){
-    int eType = apArg[i] ? sqlite3_value_type(apArg[i]) : SQLITE_NULL;
+    int eType = cqArgType(apArg[i]);
     h = h*31 + (u32)eType;
     if( eType==SQLITE_INTEGER ){
       h = h*31 + (u32)sqlite3_value_int64(apArg[i]);
