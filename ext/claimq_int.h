@@ -310,8 +310,9 @@ struct CqClaims {
   int nTemp;                      /* Connections to tables of temp so far */
 };
 
-/* A part of SQLite's list of all statements that need not be looked at: from
-** one of the cache to another, or to the end of the list (pLast is 0). */
+/* A part of SQLite's list of all statements that need not be looked at: what
+** follows pFirst, up to a statement of the cache, or to the end of the list
+** (pLast is 0). */
 #define CQ_NRUN 4
 typedef struct CqRun CqRun;
 struct CqRun {
@@ -331,6 +332,7 @@ struct CqConn {
                                   ** triggers were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
+  u8 bClock;                      /* The time it gets was read from the clock */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** so many calls they are not looked at */
   int nTaken;                     /* Statements that are not in their slots */

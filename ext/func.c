@@ -458,23 +458,33 @@ static const CqArgDef cqNoteArg[] = {
 };
 
 /*
-** claimq_clock(now) -> now, which was read from the clock; raises
-** clock_required if the settings of the database do not allow that.  It stands
-** in statements that write without having read anything before.  If SQLite had
-** to prepare such a statement again, the settings may have changed, and are
-** read again.  (To read them each time would take 3 % of an enqueue.)  Called
-** by anybody else, or with a time that was given, the function does nothing.
+** claimq_clock(now) -> now.  It stands in statements that write without having
+** read anything before.  If SQLite had to prepare such a statement again, the
+** settings may have changed, and are read again, and triggers may be switched
+** off: raises unsupported if they are, and clock_required if now was read from
+** the clock and the settings do not allow that.  (To look at both each time
+** would take 4 % of an enqueue.)  Called by anybody else the function does
+** nothing.
 */
 static void cqClockFunc(CqOp *p, CqCall *pCall){
-  sqlite3_stmt *pStmt = p->pConn->pClock;
+  CqConn *pConn = p->pConn;
+  sqlite3_stmt *pStmt = pConn->pClock;
+  sqlite3_value *pNow = pCall->apVal[0];
   if( pStmt ){
     assert( sqlite3_db_handle(pStmt)==p->db && sqlite3_stmt_busy(pStmt) );
     if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 0) ){
-      claimqConnDoubt(p->pConn);
+      claimqConnDoubt(pConn);
     }
-    if( claimqSettings(p) & CQ_SET_CLOCK ) claimqFailClock(p);
+    claimqCheckWritable(p);
+    if( pConn->bClock && (claimqSettings(p) & CQ_SET_CLOCK) ){
+      claimqFailClock(p);
+    }
   }
-  sqlite3_result_value(pCall->pCtx, pCall->apVal[0]);
+  if( sqlite3_value_type(pNow)==SQLITE_INTEGER ){
+    sqlite3_result_int64(pCall->pCtx, sqlite3_value_int64(pNow));
+  }else{
+    sqlite3_result_value(pCall->pCtx, pNow);
+  }
 }
 static const CqArgDef cqClockArg[] = {
   { CQ_ARG(ANY, "now") },

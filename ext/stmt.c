@@ -229,11 +229,23 @@ static int cqStmtHarmless(sqlite3_stmt *pStmt){
 }
 
 /*
+** Note that what stands behind pFirst, up to pLast, need not be looked at.
+*/
+static void cqRunAdd(CqConn *p, sqlite3_stmt *pFirst, sqlite3_stmt *pLast){
+  CqRun *pRun = &p->aRun[p->nRun++];
+  assert( p->nRun<=CQ_NRUN && pFirst!=0 );
+  assert( p->nRun>1 || cqStmtIdle(p, pFirst) );
+  pRun->pFirst = pFirst;
+  pRun->pLast = pLast;
+}
+
+/*
 ** Find out which statements need not be looked at: see claimqStmtWriting().
 */
 static void cqRunFind(CqConn *p){
-  sqlite3_stmt *pStmt = 0;
-  CqRun run = {0, 0};
+  sqlite3_stmt *pStmt = 0;        /* Of the list */
+  sqlite3_stmt *pFirst = 0;       /* Where a run may begin; or 0 */
+  sqlite3_stmt *pLast = 0;        /* How far it reaches by now; or 0 */
   int i;
   assert( p->nTaken==0 );         /* All statements of the cache are idle */
   p->nRun = 0;
@@ -241,16 +253,16 @@ static void cqRunFind(CqConn *p){
   for(i=0; i<CQ_RUN_LOOK && p->nRun<CQ_NRUN; i++){
     pStmt = sqlite3_next_stmt(p->db, pStmt);
     if( pStmt==0 ){
-      run.pLast = 0;
-      if( run.pFirst ) p->aRun[p->nRun++] = run;
+      if( pFirst ) cqRunAdd(p, pFirst, 0);
       break;
     }
     if( cqStmtIdle(p, pStmt) ){
-      if( run.pFirst==0 ) run.pFirst = pStmt;
-      run.pLast = pStmt;
-    }else if( !cqStmtHarmless(pStmt) ){
-      if( run.pFirst!=run.pLast ) p->aRun[p->nRun++] = run;
-      run.pFirst = run.pLast = 0;
+      if( pFirst==0 ) pFirst = pStmt;
+      pLast = pStmt;
+    }else if( pFirst && !cqStmtHarmless(pStmt) ){
+      if( pLast ) cqRunAdd(p, pFirst, pLast);
+      pFirst = pStmt;
+      pLast = 0;
     }
   }
 }
@@ -260,30 +272,34 @@ static void cqRunFind(CqConn *p){
 ** if there are so many statements that nMost do not tell.
 **
 ** SQLite puts a new statement in front of its list, and one that is prepared
-** again stays where it is.  So what stands between two statements, or behind
-** one, is never more than it was, as long as these are there.  Between two of
-** the cache, or behind one, where there was nothing but statements of the cache
-** (idle while none is taken) and such as never write, nothing needs to be
-** looked at again: that saves 2 % of a submit in a transaction.
+** again stays where it is.  So behind a statement of the cache there is never
+** anything that was not there before, as long as that statement lives.  If one
+** that was seen there is met there again, it is the same, and what follows it
+** is what followed then, or less.  A run leads from such a statement to one of
+** the cache, or to the end of the list, past statements of the cache (idle
+** while none is taken) and such as never write.  The first run begins at a
+** statement of the cache.  Runs save 3 % of a submit in a transaction.
 */
 CQ_PRIV int claimqStmtWriting(CqConn *p, int nMost){
   sqlite3_stmt *pStmt = 0;
-  int iRun = 0, nRun = 0, i;
-  if( p->nTaken==0 ){
-    if( !p->bRun ) cqRunFind(p);
-    nRun = p->nRun;
-  }
+  const CqRun *pRun, *pEnd;
+  int i;
+  if( p->nTaken==0 && !p->bRun ) cqRunFind(p);
+  pRun = p->aRun;
+  pEnd = p->nTaken==0 ? &p->aRun[p->nRun] : pRun;
   for(i=0; i<nMost; i++){
     pStmt = sqlite3_next_stmt(p->db, pStmt);
-    while( iRun<nRun && pStmt==p->aRun[iRun].pFirst ){
-      assert( cqStmtIdle(p, pStmt) );
-      if( p->aRun[iRun].pLast==0 ) return 0;
-      pStmt = sqlite3_next_stmt(p->db, p->aRun[iRun++].pLast);
-    }
-    if( pStmt==0 ) return 0;
+    if( pStmt==0 ) break;
     if( sqlite3_stmt_busy(pStmt) && !sqlite3_stmt_readonly(pStmt) ) return 1;
+    if( pRun<pEnd && pStmt==pRun->pFirst ){
+      pStmt = pRun++->pLast;
+      if( pStmt==0 ) return 0;
+    }
   }
-  return -1;
+  if( pStmt ) return -1;
+  /* A run that was not met began at a statement that is no more. */
+  if( pRun<pEnd ) p->bRun = 0;
+  return 0;
 }
 
 /*
@@ -324,10 +340,18 @@ static int cqStmtAllBound(const CqStmt *pS){
 # define cqStmtBound(S, I) (void)0
 #endif
 
+/*
+** What a bind returned.  There are many of them, and few fail: that these are
+** told apart here, without a call, saves 0.2 % of a submit.
+*/
+static void cqBindRc(CqOp *p, int rc){
+  if( rc ) claimqFailRc(p, rc);
+}
+
 CQ_PRIV void claimqBindInt(CqOp *p, CqStmt *pS, int i, i64 v){
   if( p->rc ) return;
   cqStmtBound(pS, i);
-  claimqFailRc(p, sqlite3_bind_int64(pS->pStmt, i, v));
+  cqBindRc(p, sqlite3_bind_int64(pS->pStmt, i, v));
 }
 
 /*
@@ -337,8 +361,8 @@ CQ_PRIV void claimqBindText(CqOp *p, CqStmt *pS, int i, CqText t){
   if( p->rc ) return;
   cqStmtBound(pS, i);
   if( t.z==0 ) claimqBindNull(p, pS, i);
-  else claimqFailRc(p, sqlite3_bind_text(pS->pStmt, i, t.z, t.n,
-                                         SQLITE_STATIC));
+  else cqBindRc(p, sqlite3_bind_text(pS->pStmt, i, t.z, t.n,
+                                     SQLITE_STATIC));
 }
 
 /*
@@ -350,7 +374,7 @@ CQ_PRIV void claimqBindValue(
   if( p->rc ) return;
   cqStmtBound(pS, i);
   if( pVal==0 ) claimqBindNull(p, pS, i);
-  else claimqFailRc(p, sqlite3_bind_value(pS->pStmt, i, pVal));
+  else cqBindRc(p, sqlite3_bind_value(pS->pStmt, i, pVal));
 }
 
 /*
@@ -360,7 +384,7 @@ CQ_PRIV void claimqBindValue(
 CQ_PRIV void claimqBindNull(CqOp *p, CqStmt *pS, int i){
   if( p->rc ) return;
   cqStmtBound(pS, i);
-  if( pS->bAgain ) claimqFailRc(p, sqlite3_bind_null(pS->pStmt, i));
+  if( pS->bAgain ) cqBindRc(p, sqlite3_bind_null(pS->pStmt, i));
 }
 
 /*
@@ -372,7 +396,7 @@ CQ_PRIV void claimqBindPointer(
 ){
   if( p->rc ) return;
   cqStmtBound(pS, i);
-  claimqFailRc(p, sqlite3_bind_pointer(pS->pStmt, i, pPtr, zType, 0));
+  cqBindRc(p, sqlite3_bind_pointer(pS->pStmt, i, pPtr, zType, 0));
 }
 
 CQ_PRIV void claimqBindIds(CqOp *p, CqStmt *pS, int i, const CqIds *pIds){
@@ -392,12 +416,13 @@ CQ_PRIV void claimqBindCommonText(CqOp *p, CqStmt *pS, int eCommon, CqText t){
 }
 
 /*
-** :now, if the statement has it, of which claimq_clock() is told whether it was
-** read from the clock.
+** :now, if the statement has it.  claimq_clock() learns which statement it
+** stands in, and whether the time was read from the clock.
 */
 CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
   claimqBindCommonInt(p, pS, CQ_P_now, claimqClock(p));
-  p->pConn->pClock = p->bClock ? pS->pStmt : 0;
+  p->pConn->pClock = pS->pStmt;
+  p->pConn->bClock = p->bClock;
 }
 
 /*

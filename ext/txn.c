@@ -256,7 +256,7 @@ static int cqTxnNeed(const CqTask *pTask){
 static void cqTxnWrite(CqOp *p, CqTask *pTask){
   int eNeed = cqTxnNeed(pTask);
   if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
-  if( p->bFilter ) claimqCheckWritable(p);
+  if( !pTask->bInit ) claimqCheckWritable(p);
   if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
   if( p->rc ) return;
   p->bWrote = 1;
@@ -538,18 +538,18 @@ CQ_PRIV void claimqCheckTriggers(CqOp *p){
 /*
 ** Before anything is written.  A database that was open for writing stays so.
 ** Triggers can be switched off at any time; but then SQLite prepares all
-** statements anew, and a claim has run some when it is about to write, and
-** would know: see claimqConnDoubt().
+** statements anew, and a task that has read something when it is about to
+** write would know: see claimqConnDoubt().  One that has not finds out while it
+** writes: see claimq_clock().
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
-  CqConn *pConn = p->pConn;
-  if( p->rc || (p->bFilter && pConn->bWritable) ) return;
-  if( !pConn->bWritable && sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
+  if( p->rc || p->pConn->bWritable ) return;
+  if( sqlite3_db_readonly(p->db, CQ_SCHEMA)==1 ){
     claimqFail(p, CQ_READ_ONLY,
         "the database is open read-only: claims and verbs need to write");
   }
   claimqCheckTriggers(p);
-  pConn->bWritable = p->rc==SQLITE_OK;
+  p->pConn->bWritable = p->rc==SQLITE_OK;
 }
 
 /*

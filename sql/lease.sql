@@ -39,5 +39,6 @@ error_class, attempts, origin
 
 -- fragment: NOW
 -- The time of the call, in a statement that writes without having read anything
--- before: it must see for itself whether the clock may be used.
+-- before: it must see for itself whether the clock may be used, and whether
+-- triggers are on.
 claimq_clock(:now)

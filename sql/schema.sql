@@ -694,7 +694,7 @@ CREATE VIEW {{S}}.claimq_job_fill(job_id, at_ms) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_job_insert AFTER INSERT ON claimq_job
 WHEN new.due IS NULL OR new.group_key IS NOT NULL OR new.flow_id IS NOT NULL
-  OR (new.cap_id=0 AND new.required_capabilities<>'[]')
+  OR (new.required_capabilities<>'[]' AND new.cap_id=0)
 BEGIN
   INSERT OR ABORT INTO claimq_job_fill VALUES(new.job_id, new.created_at_ms);
 END;
