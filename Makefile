@@ -3,12 +3,12 @@
 #   make                 claimq.so, here in the root
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
-#   make test            everything, in minutes
-#   make test-packages   of that, the packages: used in every language that is
-#                        there
+#   make test            everything; allow half an hour
+#   make test-packages   of that, only the packages, in every language that is
+#                        installed
 #   make soak            the tests that take hours
 #   make coverage        lines, branches and conditions that the tests reach
-#   make mutate          jumps that can be changed without a test noticing;
+#   make mutate          jumps that can be changed without a test noticing it;
 #                        FILE='ext/lane.c vtab/*.c': only of these;
 #                        SAMPLE=20: every 20th of them
 #   make cluster         claimq on rqlite nodes that are killed, cut off and
@@ -16,17 +16,17 @@
 #                        STORY='load speed': only these
 #   make bench           how fast it is
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
-#   make install         into PREFIX (/usr/local), below DESTDIR; uninstall
-#                        takes it away again
+#   make install         into PREFIX (/usr/local), below DESTDIR; make uninstall
+#                        removes it again
 #   make dist            build/dist/claimq-VERSION.tar.gz: the amalgamation and
 #                        the manual, for whoever has a C compiler
-#   make cross           claimq for other machines, into build/dist; run where
-#                        that can be done (qemu, wine, Node)
+#   make cross           claimq for other platforms, into build/dist; they are
+#                        run where that is possible (qemu, wine, Node)
 #   make packages        wheels, npm, Go, Rust, Java, Ruby, PHP, Debian, sqlpkg,
 #                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
-# A new source file in ext/ or vtab/ or a new .sql file is found by itself.
+# A new source file in ext/ or vtab/ or a new .sql file is found automatically.
 # For a second build beside the first, give it a place of its own:
 #   make BUILD=build/asan SO=build/asan/claimq.so SANITIZE=-fsanitize=address
 

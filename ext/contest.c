@@ -12,8 +12,8 @@
 **     SELECT claimq_renew('qsc:1:1', :lease_token, 30000);
 **
 ** A subject is a kind (a small number) and a label.  A contest always answers
-** with one row: the caller won (`claimed`), or the row tells who is live
-** (`yield`).  A yield writes nothing, not even for the holder itself
+** with one row: the caller won (`claimed`), or the row describes the live
+** holder (`yield`).  A yield writes nothing, not even for the holder itself
 ** (`mine`=1), who extends its claim with claimq_renew().
 **
 ** Some cases that are easy to overlook:

@@ -20,7 +20,7 @@
 **
 ** How it works
 **
-** Most naps end because the operating system tells of a write.  It tells when
+** Most naps end because the operating system reports a write.  It does so when
 ** bytes are written, and that is before the commit can be seen, by a few
 ** microseconds, or by as much as the disk takes to sync.  So a write is
 ** answered by a probe at once, and then by one after each of these naps,
@@ -31,17 +31,17 @@
 ** A commit that takes long is seen at most 640 us late, or late by as much as
 ** it took; and what is never committed costs about 40 probes.
 **
-** Where nobody tells of writes (bListen is 0) there are probes after 1, 2, 4
+** Where nobody reports writes (bListen is 0) there are probes after 1, 2, 4
 ** ... 32, 40, 40 ms.
 **
-** Commits that are none of our business are answered too: nobody can tell
-** before he looked.  If they come in a crowd, the probes keep a distance that
+** Commits that do not concern us are answered too: we cannot know before we
+** look.  If there are many of them, the probes keep a distance that
 ** grows to 5 ms, so that waiting costs little whatever the others do.
 **
 ** No nap is longer than 90 ms.  After that time a pulse is due, a statement
 ** that notices sqlite3_interrupt() and calls the progress handler.  Once a
-** second there is a probe although nobody told of anything: if telling fails,
-** work is found late, but found.
+** second there is a probe although nothing was reported: if a report is
+** missing, work is found late, but found.
 **
 ** Time is what the system clock says, which may be set.  Set forward it may
 ** end the wait early, as it makes rows fall due early.  Set back it must not

@@ -13,8 +13,8 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in seven files.  This one has its face, the arguments,
-** options and functions that a user sees, and what the others share.
+** The discipline is in several files.  This one has what a user sees of it, the
+** arguments, options and functions, and what the others share.
 **
 **     lane_claim.c    how a claim chooses jobs, and stamps them
 **     lane_submit.c   new jobs
@@ -22,13 +22,13 @@
 **     lane_change.c   changing a job that waits
 **     lane_verb.c     how a claim ends: the verbs; cancel
 **     lane_grant.c    reclaiming a job by permission
-**     lane_schedule.c jobs that are put at certain times
+**     lane_schedule.c jobs that are added at certain times
 **     lane_limit.c    limits of a lane, groups that take turns
 **     core_lane.c     the rules, without SQLite
 **
 ** How a job changes
 **
-** By one UPDATE of its row, always, also if it was reclaimed too often and a
+** Always by one UPDATE of its row, even if it was reclaimed too often and the
 ** claim that meets it makes it failed.  History, event, dead letter and the end
 ** of a grant are written by triggers in sql/schema.sql.  A claim of several
 ** jobs is all or nothing, also inside INSERT ... SELECT (see ext/txn.c).

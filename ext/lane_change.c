@@ -7,8 +7,8 @@
 **     -- worker-a claims job 1
 **     SELECT claimq_change(1, 'priority', 0);       -- claimed: left as it is
 **
-** A job that a live claim holds is left alone, because its holder was told what
-** it is.  One whose claim has expired can be changed: it stays `active`, and
+** A job that a live claim holds is left alone, because its holder has already
+** read it.  One whose claim has expired can be changed: it stays `active`, and
 ** its late owner may still settle it.
 **
 ** The change is one UPDATE of the job.  What follows from it, the set of

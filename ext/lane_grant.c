@@ -7,10 +7,10 @@
 **     SELECT outcome, claim_id FROM claimq_reclaim(1, 'worker-b');
 **     -- claimed|qjc:1:2
 **
-** A job whose `reclaim` is 'grant' is never handed to the next worker by
-** itself: somebody has to look what became of the first.  The newest grant of
-** a job counts.  A reclaim always answers with one row, whose outcome says
-** what happened; only `claimed` fills the columns of job and claim.
+** A job whose `reclaim` is 'grant' is never handed to the next worker without
+** permission: somebody has to find out what became of the first.  The newest
+** grant of a job counts.  A reclaim always answers with one row, whose outcome
+** says what happened; only `claimed` fills the columns of job and claim.
 */
 #include "lane.h"
 

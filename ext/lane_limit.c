@@ -7,17 +7,17 @@
 **     SELECT claimq_submit('mail', 'hello', 'group_key', 'customer-7');
 **     SELECT claimq_limit('mail', 'max_active', NULL);      -- 1: no limit
 **
-** A lease is the slot.  How many are live, of a lane or of a group, is counted
-** at each claim in an index of the jobs that are held; nothing is kept beside
-** them that could be wrong when a worker dies.  When claims began is kept in
-** claimq_start, the last n of them for a limit of n.  core_limit.c decides how
-** many claims may begin.  If the clock has gone back, the first claim that
-** finds nothing writes that what began later than now began now.
+** A lease is the slot.  Each claim counts how many are live, of a lane or of a
+** group, in an index of the jobs that are held; there is no separate counter
+** that could be wrong when a worker dies.  claimq_start records when claims
+** began, the last n of them for a limit of n.  core_limit.c decides how many
+** claims may begin.  If the clock has gone back, the first claim that finds
+** nothing rewrites starts that lie in the future as starts of now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in
 ** claimq_group, and for each group, partition and set of capabilities one in
-** claimq_head, which tells the first job there and from when on it may be
+** claimq_head, which names the first job there and from when on it may be
 ** taken.  Triggers write them (see sql/limit.sql).  A claim reads the heads of
 ** the sets that its worker satisfies:
 **

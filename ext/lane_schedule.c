@@ -1,5 +1,5 @@
 /*
-** lane_schedule.c: schedules: jobs that are put into a lane at certain times.
+** lane_schedule.c: schedules: jobs that are added to a lane at certain times.
 **
 **     SELECT claimq_schedule('nightly', '30 2 * * *', 'reports', 'all');
 **     -- 1700101800000, the next time
@@ -21,9 +21,9 @@
 ** No process watches the clock.  A claim of a lane asks claimqScheduleDue(),
 ** one seek, whether a schedule of the lane is due.  If so it writes, in its own
 ** transaction: claimqSchedulePut() moves the schedule on, by an UPDATE that
-** finds the row only if nobody else was faster, and puts the job through
+** finds the row only if nobody else was faster, and adds the job through
 ** claimq_submit()'s own functions.  So each time gets one job, however many
-** workers meet it, and a worker that dies meanwhile has done nothing.  (The
+** workers claim then, and a worker that dies in between has done nothing.  (The
 ** first schedule that a database gets sets a bit among its settings, which
 ** every connection has in memory: without it claims do not even look.)
 **

@@ -15,7 +15,7 @@
 ** row of claimq_partition, however many messages it delivers, and a verb moves
 ** the cursor of that row.  What a verb does to cursor and attempts is decided
 ** by claimqProgress() of core_outbox.c, and one UPDATE writes it.  Only if
-** messages become dead letters there is more to write: these letters, before
+** messages become dead letters is there more to write: these letters, before
 ** the cursor moves.
 **
 ** A partition whose claims make no progress delivers half as many messages

@@ -1,8 +1,8 @@
 /*
 ** request.c: calls that can be repeated.
 **
-** An answer can be lost: by a timeout on the way, or with a process that is
-** killed between COMMIT and its next line.  A caller that gives a call a
+** An answer can be lost: to a timeout on the way, or with a process that is
+** killed just after its COMMIT.  A caller that gives a call a
 ** `request`, a text of its own choice, can make the call again and gets the
 ** same answer; nothing is done twice.
 **
@@ -16,8 +16,8 @@
 **
 ** A request belongs to one call: the function, its first argument (the scope;
 ** of a verb the claim id) and the owner, if there is one.  To use it for
-** another call is a conflict.  Answers are remembered for a day at least: each
-** call that remembers one forgets up to two that are older.
+** another call is a conflict.  Answers are kept for at least a day: each call
+** that adds one removes up to two that are older.
 **
 ** claimqRun() calls claimqRequestFind() before a task loads and
 ** claimqRequestKeep() after it has written.  A call without a request is not

@@ -17,8 +17,8 @@
 ** of core_session.c until that has enough.  They are materialised with the
 ** lease they will get, and one UPDATE stamps them, if they are still claimable.
 **
-** What a claim met on its way and had to pass over, or found due, is counted,
-** and if it was much the claim also moves those rows to the other place.
+** Rows that a claim had to pass over on its way, or found due, are counted, and
+** if they are many the claim also moves them to the other place.
 **
 ** A claim of any session does this twice: first with the streams of all
 ** sessions, to find the first one that has something to give, then with those

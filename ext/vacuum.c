@@ -15,11 +15,12 @@
 ** Each discipline says which rows of its own may go: rows that go by their key
 ** by a table of statements (CqVacuumDef), others by functions.
 **
-** The work of a call is bounded by its limit, because everything that may go
-** is found through an index of its own (or stands first in its table), and
-** what stays is not looked at.  Without a limit all goes in one transaction;
-** in a busy database several calls with a limit let others write in between.
-** If there is nothing to remove no lock is taken.
+** Most rows that may go are found through an index (or stand first in their
+** table), and those that stay are not looked at.  Jobs that ended, and sets
+** that no job needs, are only found that way under the setting `vacuum`;
+** without it all jobs are read.  Without a limit everything goes in one
+** transaction; in a busy database several calls with a limit let others write
+** in between.  If there is nothing to remove no lock is taken.
 */
 #include "claimq_int.h"
 

@@ -27,12 +27,12 @@
 **     Linux            inotify, which takes a path and needs no descriptor
 **     macOS, the BSDs  kqueue, which needs one: for the -wal only, on which
 **                      there are no locks.  With a rollback journal: polling
-**     all others       polling.  (Windows tells of a write when it writes its
-**                      cache to the disk.)
+**     all others       polling.  (Windows reports a write only when it flushes
+**                      its cache to the disk.)
 **
 ** Polling is also what remains if the file is in memory or on another machine
-** (its writes are not told here), or if the system has no more descriptors to
-** give.  Compile with -DCLAIMQ_POLL to have nothing else.
+** (whose writes are not reported here), or if the system has no more
+** descriptors to give.  Compile with -DCLAIMQ_POLL to have nothing else.
 **
 ** Processes
 **

@@ -1,5 +1,5 @@
 -- restore.sql: the statements of ext/restore.c.  Each makes counters jump by
--- :jump, which no backup is behind.
+-- :jump, which is more than can have been used up since any backup.
 
 -- name: RESTORE_KEYS
 -- Keys that AUTOINCREMENT gives, of tables that have given some ...

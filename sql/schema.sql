@@ -577,7 +577,7 @@ CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(lane_id, source_key)
   WHERE source_key IS NOT NULL AND terminal_at_ms IS NULL;
 
 -- Two indexes for claimq_vacuum() that make every claimq_submit() and
--- claimq_complete() longer, so who wants them asks for them:
+-- claimq_complete() slower, so they are only there if they are asked for:
 -- claimq_init('vacuum', 1).
 --
 -- Jobs with a set that wait for a grant, or for other jobs, and so are not in
@@ -593,10 +593,10 @@ CREATE INDEX {{S}}.claimq_job_by_set ON claimq_job(cap_id)
 CREATE INDEX {{S}}.claimq_job_by_end ON claimq_job(terminal_at_ms)
   WHERE terminal_at_ms IS NOT NULL;
 
--- The attempts: one row each.  A claim and a complete are frequent, and an
--- attempt that runs, or ended by complete or release, is told by the row of
--- its job, which is written anyway.  All others are here.  So a released
--- attempt is overwritten by the next claim, which has the same index.
+-- The attempts: one row each.  A claim and a complete are frequent, so a
+-- running attempt, and one that ended by complete or release, is recorded in
+-- the job's own row, which is written anyway.  All others are here.  So a
+-- released attempt is overwritten by the next claim, which has the same index.
 CREATE TABLE {{S}}.claimq_past(
   job_id         INTEGER NOT NULL,
   attempt_index  INTEGER NOT NULL,
@@ -900,7 +900,8 @@ BEGIN
         new.error_class, NULL));
 END;
 
--- A job that was released is cancelled: its row tells of that now.
+-- A job that was released is cancelled, which its own row now records: so the
+-- attempt moves to claimq_past.
 CREATE TRIGGER {{S}}.claimq_job_released_end AFTER UPDATE OF settled_at_ms
 ON claimq_job
 WHEN old.owner_id IS NULL AND old.settled_owner_id IS NOT NULL
@@ -1348,7 +1349,7 @@ CREATE TABLE {{S}}.claimq_holder(
   UNIQUE(subject_kind, subject_label)
 ) STRICT;
 
--- A win is one write: the counter follows by itself.
+-- A win is one write: this trigger advances the counter.
 CREATE TRIGGER {{S}}.claimq_holder_insert AFTER INSERT ON claimq_holder
 BEGIN
   UPDATE claimq_meta SET value=max(value, new.fencing_token)

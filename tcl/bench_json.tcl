@@ -5,7 +5,7 @@
 #
 # An object becomes a dict, an array a list, a string its text, a number and
 # the words true, false and null themselves.  So the types are gone: the
-# caller knows what he reads.  What is not JSON raises an error that says
+# caller knows what it reads.  What is not JSON raises an error that says
 # where, as in
 #
 #     not JSON at character 7: a value expected, not ]

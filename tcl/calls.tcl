@@ -9,7 +9,7 @@
 # so one that is new is called as soon as it is there.  What calls_value knows
 # by name (a lane, an owner, a claim that was made before) gets a value that
 # makes sense; everything else gets one by its type.  Some calls are refused:
-# that is an answer like another.
+# that is an answer like any other.
 #
 # now_ms is always given.  It goes on in small and large steps, and sometimes
 # back.

@@ -1,4 +1,4 @@
-# checks.tcl: holds the architecture.
+# checks.tcl: checks the architecture.
 #
 #     tclsh tcl/checks.tcl BUILD CLAIMQ.SO AMALGAMATION.SO
 #
@@ -6,7 +6,7 @@
 # sql/ only, the pure files know nothing of SQLite, dependencies point one
 # way, one symbol is exported, nothing global changes, functions stay small
 # and say what they do.
-# What the text cannot tell is asked of the object files (nm, objdump,
+# What cannot be seen in the text is looked up in the object files (nm, objdump,
 # readelf).  Each check is one test, and names every offender.
 
 set root [file normalize [file join [file dirname [info script]] ..]]

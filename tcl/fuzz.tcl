@@ -7,8 +7,8 @@
 # which must be fine, file by file, and then lets it look for something new,
 # ten seconds long, from a seed that is printed.  All targets at once.
 #
-#     CLAIMQ_SOAK=100     so many minutes instead, and what is found to be of
-#                         interest is kept in build/fuzz/soak for the next time
+#     CLAIMQ_SOAK=100     so many minutes instead, and interesting inputs are
+#                         kept in build/fuzz/soak for the next time
 #     CLAIMQ_SEED=7       that seed
 #
 # An input that makes a target fail is kept in build/fuzz, and the command that

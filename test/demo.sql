@@ -9,7 +9,7 @@
 SELECT claimq_init() AS schema_version;
 
 .print
-.print Three jobs for a lane: one is urgent, and one is for later.
+.print Three jobs for a lane called mail: one is urgent, and one is for later.
 .print "   SELECT claimq_submit('mail', 'Your code is 4711', 'priority', 10);"
 SELECT claimq_submit('mail', 'Welcome, Ann!', 'now_ms', 1000) AS job_id
 UNION ALL
@@ -29,7 +29,7 @@ SELECT payload, claim_id, expires_at_ms,
        substr(lease_token,1,12)||'...' AS lease_token FROM a;
 
 .print
-.print Worker B gets the next one, fails, and has it tried again later.
+.print Worker B gets the next one, fails, and puts it back to be retried.
 .print "   SELECT claimq_retry(:claim_id, :lease_token, 'no route to host');"
 CREATE TEMP TABLE b AS
   SELECT * FROM claimq_lane('mail', 'worker-b', 30000) WHERE now_ms=2500;
@@ -39,30 +39,30 @@ SELECT payload, claim_id,
 
 .print
 .print For worker C there is nothing: A holds the code, the welcome waits for its
-.print retry, the question for its time.  To find that out took no write lock.
+.print retry, and the question for its time.  Finding out took no write lock.
 SELECT payload FROM claimq_lane('mail', 'worker-c') WHERE now_ms=2700;
-.print Everything is plain SQL to look at:
+.print Everything can be queried with plain SQL:
 SELECT job_id, state, owner_id, available_at_ms, expires_at_ms, last_error
   FROM claimq_job;
 
 .print
-.print Worker A hangs.  Its 30 seconds pass, and C takes the job over.
+.print Worker A hangs.  Its 30 seconds pass, and worker C takes the job over.
 CREATE TEMP TABLE c AS
   SELECT * FROM claimq_lane('mail', 'worker-c', 30000) WHERE now_ms=40000;
 SELECT payload, claim_id, previous_claim_id, attempt_index FROM c;
 
 .print
-.print Worker A wakes up and wants to finish.  It is told that it lost:
+.print Worker A wakes up and tries to complete the job.  It is refused:
 SELECT claimq_complete(claim_id, lease_token, 'now_ms', 41000) FROM a;
 .print (That error is the point: a stale worker can change nothing, ever.)
 
 .print
-.print Worker C, who holds the newer claim, completes:
+.print Worker C, which holds the newer claim, completes it:
 SELECT claimq_complete(claim_id, lease_token, 'now_ms', 42000) AS completed
   FROM c;
 
 .print
-.print Who did what, and one event for each job that is over:
+.print Who did what, and one event for each finished job:
 SELECT job_id, attempt_index, owner_id, outcome, error FROM claimq_attempt;
 SELECT event_id, job_id, lane_id, outcome FROM claimq_event;
 .print Read on in README.md, and in ext/README.md, the manual.

@@ -21,7 +21,7 @@ import {
 
 class GiveBack extends Error {}   // give the job back; no attempt is used up
 
-// The work.  Any error but GiveBack has the job retried later.  The signal is
+// The work.  After any error but GiveBack the job is retried.  The signal is
 // aborted when the worker ends, or has lost the job to another.
 async function handle(job, signal) {
   const [verb, seconds] = String(job.payload).split(" ");

@@ -22,7 +22,7 @@ class Job:
 
 
 def handle(job):
-    """The work.  Any exception but GiveBack has the job retried later."""
+    """The work.  After any exception but GiveBack the job is retried later."""
     verb, _, seconds = str(job.payload).partition(" ")
     if verb == "take" and job.stop.wait(float(seconds)):
         raise GiveBack

@@ -33,7 +33,7 @@ type job struct {
 // errGiveBack gives the job back without using up an attempt.
 var errGiveBack = errors.New("given back")
 
-// handle is the work.  Any error but errGiveBack has the job retried later.
+// handle is the work.  After any error but errGiveBack the job is retried.
 // The context ends when the worker ends, or has lost the job to another.
 func handle(ctx context.Context, j job) error {
 	verb, seconds, _ := strings.Cut(j.payload, " ")
