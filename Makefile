@@ -248,7 +248,7 @@ test: deps
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO) \
-	  -files fault_matrix build/debug/claimq.so \
+	  -files 'fault_matrix fault_prepare' build/debug/claimq.so \
 	  -sqlite system $(PACKAGERUN)
 
 # The packages, installed and used in each language whose toolchain is there.

@@ -78,31 +78,51 @@ CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
 }
 
 /*
-** The claim holds.  Retry has to decide: back to the queue after a while, or
-** to the dead letters if the attempts are used up.  Who
-** renews the claim of a job with a slot too late needs a free one: if there is
-** none this raises conflict.
+** A retry of a job that pHead stands on: back to the queue after a while, or to
+** the dead letters if the attempts are used up.  Returns the verb whose
+** statement does that.
 */
-CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
-  i64 nUsed;
-  assert( pHead->eStmt==CQ_SQL_LANE_HOLD );
-  if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL ){
-    if( pV->eVerb==CQ_RENEW && !claimqLeaseLive(
-          claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p)) ){
-      claimqLimitRenew(p, pV->iHead);
-    }
-  }
-  if( pV->eVerb!=CQ_RETRY ) return;
-  nUsed = claimqAddSat(claimqColInt(pHead, CQ_COL_LANE_HOLD_attempt_index), 1);
+static int cqLaneRetry(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  i64 nUsed = claimqAddSat(
+      claimqColInt(pHead, CQ_COL_LANE_HOLD_attempt_index), 1);
   if( nUsed>=claimqColInt(pHead, CQ_COL_LANE_HOLD_max_attempts) ){
-    pV->eStmt = CQ_SQL_LANE_FAIL;
     pV->task.zWord = "dead";
-  }else if( pV->iDelay<0 ){
+    return CQ_REJECT;
+  }
+  if( pV->iDelay<0 ){
     pV->iUntil = claimqAddSat(claimqNow(p), claimqBackoff(
         claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_ms),
         claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_factor),
         claimqColInt(pHead, CQ_COL_LANE_HOLD_retry_count),
         claimqColInt(pHead, CQ_COL_LANE_HOLD_backoff_max_ms)));
+  }
+  return CQ_RETRY;
+}
+
+/*
+** The claim holds: choose the statement that settles it, the shorter one if the
+** job has no slot and nobody waits for it.  Who renews the claim of a job with
+** a slot too late needs a free one: if there is none this raises conflict.
+*/
+CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
+  static const int aAlone[CQ_NVERB] = CQ_VERBS(CQ_SQL_LANE_RENEW_ALONE,
+      CQ_SQL_LANE_COMPLETE_ALONE, CQ_SQL_LANE_RELEASE_ALONE,
+      CQ_SQL_LANE_RETRY_ALONE, CQ_SQL_LANE_FAIL_ALONE,
+      CQ_SQL_LANE_REVOKE_ALONE);
+  int eVerb = pV->eVerb;
+  assert( pHead->eStmt==CQ_SQL_LANE_HOLD );
+  if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL
+   && eVerb==CQ_RENEW && !claimqLeaseLive(
+        claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p))
+  ){
+    claimqLimitRenew(p, pV->iHead);
+  }
+  if( eVerb==CQ_RETRY ) eVerb = cqLaneRetry(p, pV, pHead);
+  pV->eStmt = pV->pD->aSettle[eVerb];
+  if( claimqColInt(pHead, CQ_COL_LANE_HOLD_alone)
+   && (eVerb!=CQ_RELEASE || pV->iUntil<0)         /* Without a delay */
+  ){
+    pV->eStmt = aAlone[eVerb];
   }
 }
 
@@ -116,6 +136,7 @@ CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
   assert( aOpt!=0 || pV->eVerb==CQ_REVOKE );
   switch( pS->eStmt ){
     case CQ_SQL_LANE_RENEW:
+    case CQ_SQL_LANE_RENEW_ALONE:
       claimqBindValue(p, pS, CQ_LANE_RENEW_progress, pProgress);
       break;
     case CQ_SQL_LANE_COMPLETE:
@@ -124,13 +145,16 @@ CQ_PRIV void claimqLaneBind(CqOp *p, CqVerb *pV, CqStmt *pS){
                       aOpt[CQ_LANE_RESULT].pVal);
       break;
     case CQ_SQL_LANE_RELEASE:
+    case CQ_SQL_LANE_RELEASE_ALONE:
       claimqBindValue(p, pS, CQ_LANE_RELEASE_progress, pProgress);
       break;
     case CQ_SQL_LANE_RETRY:
+    case CQ_SQL_LANE_RETRY_ALONE:
       claimqBindValue(p, pS, CQ_LANE_RETRY_progress, pProgress);
       claimqBindText(p, pS, CQ_LANE_RETRY_error_class, aOpt[CQ_LANE_CLASS].t);
       break;
     case CQ_SQL_LANE_FAIL:
+    case CQ_SQL_LANE_FAIL_ALONE:
       claimqBindValue(p, pS, CQ_LANE_FAIL_progress, pProgress);
       claimqBindText(p, pS, CQ_LANE_FAIL_error_class, aOpt[CQ_LANE_CLASS].t);
       claimqBindText(p, pS, CQ_LANE_FAIL_by,

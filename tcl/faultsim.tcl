@@ -11,8 +11,6 @@
 # goes wrong ends it.
 
 # name: {switch mode {io calls} {io code} watch {patterns of its errors}}
-# (Where an authorizer refuses the SELECT of a row value, or preparing it is
-# interrupted, SQLite says that so many columns are assigned 1 values.)
 array set FAULT {
   oom-transient    {oom transient  {} {} none {{*out of memory*}}}
   oom-persistent   {oom persistent {} {} none {{*out of memory*}}}
@@ -26,13 +24,11 @@ array set FAULT {
                     {{*database is locked*} {*locking protocol*}}}
   busy-persistent  {io persistent lock busy none
                     {{*database is locked*} {*locking protocol*}}}
-  interrupt        {interrupt transient {} {} progress
-                    {*interrupted* {* columns assigned 1 values}}}
-  abort            {abort transient {} {} progress
-                    {*interrupted* {* columns assigned 1 values}}}
+  interrupt        {interrupt transient {} {} progress {*interrupted*}}
+  abort            {abort transient {} {} progress {*interrupted*}}
   auth             {auth transient {} {} auth
                     {{*not authorized*} {*authorization denied*}
-                     {*prohibited*} {* columns assigned 1 values}}}
+                     {*prohibited*}}}
   api-transient    {api transient  {} {} none {*}}
   api-persistent   {api persistent {} {} none {*}}
 }
