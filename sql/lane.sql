@@ -228,8 +228,8 @@ WHERE u.lane_id=:lane AND u.source_key=:source_key AND u.until_ms>:now
 
 -- name: LANE_HOLD
 -- Whose is the job, whose was it, and what budget has it?
-SELECT claim_id, lease_token, 1 AS claim_size, settled_by, settled_claim_id,
-  settled_token, attempt_index, max_attempts,
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, settled_by,
+  settled_claim_id, settled_token, attempt_index, max_attempts,
   max(0, retry_count) AS retry_count, max(0, backoff_ms) AS backoff_ms,
   max(0, backoff_factor) AS backoff_factor,
   max(0, backoff_max_ms) AS backoff_max_ms, slot,

@@ -271,8 +271,8 @@ session_id=:session AND due=:due AND enqueue_seq BETWEEN :head AND :last
 AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
-SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
-  claim_serial,
+SELECT claim_id, lease_token, claim_size, fencing_token, batch_id, session_id,
+  claim_last, claim_serial,
   max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 
