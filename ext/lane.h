@@ -262,6 +262,7 @@ CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
 /* The clock has gone back, and nothing can be had: what began later than now
 ** began now. */
 CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
+CQ_PRIV void claimqLimitBackOfJob(CqOp*, i64 iJob);
 /* When the heads of a set will have something to give; CQ_I64_MAX: never. */
 CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 /* Raise conflict if the claim of a job that has expired may not be renewed,
