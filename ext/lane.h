@@ -127,6 +127,7 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
+  u8 bGate;                       /* Nobody has looked for schedules yet */
   u8 bScheduled;                  /* Jobs are to be put before any is taken */
   u8 bPut;                        /* They are */
   u8 bFree;                       /* Look past the limits of the lane */
