@@ -111,10 +111,13 @@ CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   CqJobState job;
   CqIds *pIds = 0;
   int eWhy, bDue;
+  if( pCall->nVal!=9 && pCall->nVal!=1 ) return;
   pL = (CqLane*)sqlite3_value_pointer(ap[0], CQ_LANE_TYPE);
   if( pL==0 ) return;
-  if( pCall->nVal==1 ) pL->bScheduled = 1;
-  if( pCall->nVal!=9 ) return;
+  if( pCall->nVal==1 ){
+    pL->bScheduled = 1;
+    return;
+  }
   bDue = sqlite3_value_int64(ap[2])>=0;
   job.iAvailable = sqlite3_value_int64(ap[3]);
   job.bActive = (u8)sqlite3_value_int(ap[4]);

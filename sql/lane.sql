@@ -14,9 +14,9 @@ WHERE lane_id=:lane AND partition_key=:partition ORDER BY required
 
 -- fragment: LANE_GATE
 -- The same in the first statement of a claim, in a database with schedules.  If
--- one of the lane is due claimq_judge() is told so, and this is NULL: nothing is
--- found.  (SQLite evaluates it once, before it seeks.  A statement of its own
--- costs twice as much.)
+-- one of the lane is due claimq_judge() is told so, and this is NULL: nothing
+-- is found.  (SQLite evaluates it once, before it seeks.  A statement of its
+-- own costs twice as much.)
 iif(EXISTS(SELECT 1 FROM {{SCHEDULE_DUE}}), claimq_judge(:who), {{LANE_ASKED}})
 
 -- name: LANE_SETS_GATED like LANE_SETS

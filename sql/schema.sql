@@ -234,15 +234,14 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
--- Look at a session, and write down what is found: INSERT INTO this view.  sure
--- is 1 if it had a row a moment ago: then nobody asks whether it is gone.  (To
--- ask would make an enqueue 3 % longer.)
-CREATE VIEW {{S}}.claimq_session_look(session_id, sure) AS
-SELECT NULL, NULL;
+-- Look at a session, and write down what is found: INSERT INTO this view.  n is
+-- 1 if the session had a row a moment ago: then nobody asks whether it is gone.
+-- (To ask would make an enqueue 3 % longer.)
+CREATE VIEW {{S}}.claimq_session_look(session_id, n) AS SELECT NULL, NULL;
 
 CREATE TRIGGER {{S}}.claimq_session_look_gone INSTEAD OF INSERT
 ON claimq_session_look
-WHEN new.sure IS NULL
+WHEN new.n IS NULL
   AND NOT EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
 BEGIN
   DELETE FROM claimq_session WHERE session_id=new.session_id;

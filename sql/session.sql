@@ -83,8 +83,9 @@ FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
 WHERE state=:state AND head>:after ORDER BY head LIMIT 1
 
 -- name: SESSION_KNOWN_DUE
--- Sessions whose state may be another by now; and those whose head lies ahead of
--- the clock, which went back.  (LIMIT keeps SQLite from leaving out the order.)
+-- Sessions whose state may be another by now; and those whose head lies ahead
+-- of the clock, which went back.  (LIMIT keeps SQLite from leaving out the
+-- order.)
 SELECT session_id, due FROM (
   SELECT session_id, due
   FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
