@@ -36,6 +36,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   do{
     pC->pRows->nRow = 0;
     pC->ids.n = 0;
+    pC->bUpkeep = 0;
     pTask->eNeed = CQ_NEED_NOTHING;
     claimqNow(p);
     mSettings = p->pConn->mSettings;
@@ -43,7 +44,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
     claimqNow(p);
     /* The settings were changed meanwhile: look again. */
   }while( p->rc==SQLITE_OK && claimqSettings(p)!=mSettings );
-  pTask->bNoKeep = pC->pRows->nRow==0;    /* It may still write: upkeep */
+  pTask->bNoKeep = pC->bUpkeep || pC->pRows->nRow==0;
 }
 
 /*
@@ -58,7 +59,7 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
     pC->pDef->xTidy(p, pC);
   }
   pC->pDef->xStamp(p, pC);
-  pTask->bNoKeep = pC->pRows->nRow==0;
+  pTask->bNoKeep = pC->bUpkeep || pC->pRows->nRow==0;
 }
 
 /**************************************************************************

@@ -229,11 +229,14 @@ CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow);   /* iExpires > iNow */
 #define CQ_HOLD_UNKNOWN   1       /* No trace of it: unknown or settled */
 #define CQ_HOLD_TOKEN     2       /* The claim is there, the token is not its */
 #define CQ_HOLD_DISPLACED 3       /* Another claim took a row, or it is gone */
+#define CQ_HOLD_NEVER     4       /* The row is there and never had it */
 typedef struct CqHold CqHold;
 struct CqHold {
   i64 nSize;                      /* Rows it was given */
   i64 nRow;                       /* Rows that still carry its claim id */
   i64 nToken;                     /* ... and its lease token */
+  i64 iFence;                     /* The fencing token it was given */
+  i64 iLast;                      /* The last one of the head row */
   u8 bHead;                       /* The head row exists (whoever holds it) */
 };
 CQ_PRIV int claimqHoldVerdict(const CqHold*);

@@ -570,6 +570,7 @@ struct CqClaim {
   i64 iTtl;
   i64 nMax;                       /* At most so many rows */
   u8 bTime;                       /* The table looks at the time */
+  u8 bUpkeep;                     /* It writes, but claims nothing */
   CqLease lease;                  /* Of the claim; of the last, if several */
   CqIds ids;                      /* Keys of the rows taken, in order */
   CqRows *pRows;                  /* The same rows, for the caller */

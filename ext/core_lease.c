@@ -32,11 +32,17 @@ CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow){
 **
 ** A wrong token is told before displacement, so that a caller who mixes up
 ** tokens is told so also when the claim has lost a row; but a claim of which
-** no row is left cannot tell whether the token was right.
+** no row is left cannot tell whether the token was right.  Fencing tokens begin
+** at 1 and only grow: a claim whose token its row has not reached was not
+** displaced, but never was.
 */
 CQ_PRIV int claimqHoldVerdict(const CqHold *p){
   assert( p->nRow>=0 && p->nToken>=0 && p->nToken<=p->nRow );
-  if( p->nRow==0 ) return p->bHead ? CQ_HOLD_DISPLACED : CQ_HOLD_UNKNOWN;
+  if( p->nRow==0 ){
+    if( !p->bHead ) return CQ_HOLD_UNKNOWN;
+    return p->iFence<1 || p->iFence>p->iLast ? CQ_HOLD_NEVER
+                                             : CQ_HOLD_DISPLACED;
+  }
   if( p->nToken==0 ) return CQ_HOLD_TOKEN;
   if( p->nRow!=p->nSize || p->nToken!=p->nRow ) return CQ_HOLD_DISPLACED;
   return CQ_HOLD_OK;

@@ -127,6 +127,7 @@ struct CqLane {
   int nDue;                       /* Jobs of this set that waited and are due */
   u8 bFound;                      /* This set has something to give */
   u8 bNew;                        /* All jobs taken are new */
+  u8 bGate;                       /* Nobody has looked for schedules yet */
   u8 bScheduled;                  /* Jobs are to be put before any is taken */
   u8 bPut;                        /* They are */
   u8 bFree;                       /* Look past the limits of the lane */
@@ -262,6 +263,7 @@ CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
 /* The clock has gone back, and nothing can be had: what began later than now
 ** began now. */
 CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
+CQ_PRIV void claimqLimitBackOfJob(CqOp*, i64 iJob);
 /* When the heads of a set will have something to give; CQ_I64_MAX: never. */
 CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 /* Raise conflict if the claim of a job that has expired may not be renewed,

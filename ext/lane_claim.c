@@ -99,8 +99,8 @@ static void cqLanePick(
 ** claimq_judge(who, job_id, due, available_at_ms, active, auto, expires_at_ms,
 ** reclaim_count, max_reclaims): 1 if the job is claimable.  Others are noted if
 ** that is useful: those that are spent, to fail; those that were passed over
-** before anything was found, to be moved.  Called by anybody else the function
-** does nothing.
+** before anything was found, to be moved.  claimq_judge(who): a schedule of the
+** lane is due.  Called by anybody else the function does nothing.
 **
 ** The statements that look for jobs ask here, and do not hand over every job:
 ** so one that is passed over costs a third less.
@@ -111,9 +111,13 @@ CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   CqJobState job;
   CqIds *pIds = 0;
   int eWhy, bDue;
-  if( pCall->nVal!=9 ) return;
+  if( pCall->nVal!=9 && pCall->nVal!=1 ) return;
   pL = (CqLane*)sqlite3_value_pointer(ap[0], CQ_LANE_TYPE);
   if( pL==0 ) return;
+  if( pCall->nVal==1 ){
+    pL->bScheduled = 1;
+    return;
+  }
   bDue = sqlite3_value_int64(ap[2])>=0;
   job.iAvailable = sqlite3_value_int64(ap[3]);
   job.bActive = (u8)sqlite3_value_int(ap[4]);
@@ -158,9 +162,15 @@ static int cqLaneOffer(CqOp *p, CqClaim *pC, const CqStmt *pJob){
 */
 static void cqLaneSets(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  CqStmt s = claimqStmt(p, CQ_SQL_LANE_SETS);
+  CqStmt s = claimqStmt(p, pL->bGate ? CQ_SQL_LANE_SETS_GATED
+                                     : CQ_SQL_LANE_SETS);
   claimqBindText(p, &s, CQ_LANE_SETS_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindInt(p, &s, CQ_LANE_SETS_partition, pC->aArg[CQ_LANE_PARTITION].i);
+  if( pL->bGate ){
+    claimqBindPointer(p, &s, CQ_LANE_SETS_who, pL, CQ_LANE_TYPE);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    pL->bGate = 0;
+  }
   while( claimqStep(p, &s) ){
     CqText required = claimqColText(p, &s, CQ_COL_LANE_SETS_required);
     if( claimqCapsMeet(required, pL->offered.a, pL->offered.n) ){
@@ -227,7 +237,8 @@ static void cqLaneOfferSet(CqOp *p, CqClaim *pC, CqStmt *pReady, i64 iSet){
 */
 static int cqLaneStraight(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  CqStmt s = claimqStmt(p, CQ_SQL_LANE_HEAD);
+  CqStmt s = claimqStmt(p, pL->bGate ? CQ_SQL_LANE_HEAD_GATED
+                                     : CQ_SQL_LANE_HEAD);
   int bStraight = 1;
   claimqBindText(p, &s, CQ_LANE_HEAD_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindInt(p, &s, CQ_LANE_HEAD_partition, pC->aArg[CQ_LANE_PARTITION].i);
@@ -243,6 +254,7 @@ static int cqLaneStraight(CqOp *p, CqClaim *pC){
     }
   }
   claimqStmtDone(p, &s);
+  pL->bGate = 0;
   if( !bStraight ) pL->passed.n = pL->spent.n = 0;
   if( pL->passed.n<=CQ_PASS_FEW ) pL->passed.n = 0;
   return bStraight;
@@ -314,7 +326,8 @@ CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   int bActive = !bNew
       && claimqColType(pJob, CQ_COL_LANE_HEAD_place)==SQLITE_NULL;
   CqText none = {0, 0};
-  assert( pJob->eStmt==CQ_SQL_LANE_HEAD || pJob->eStmt==CQ_SQL_LANE_JOB );
+  assert( pJob->eStmt==CQ_SQL_LANE_HEAD || pJob->eStmt==CQ_SQL_LANE_JOB
+       || pJob->eStmt==CQ_SQL_LANE_HEAD_GATED );
   assert( a!=0 );
   claimqCellColumns(p, pC->pRows, a, pJob, CQ_LANE_NCOL);
   claimqCellInt(&a[CQ_COL_LANE_HEAD_job_id], iJob);      /* For cqLaneIds() */
@@ -324,7 +337,7 @@ CQ_PRIV int claimqLaneRow(CqOp *p, CqClaim *pC, const CqStmt *pJob, CqCell *a){
   }
   claimqLeaseMake(p, &pC->lease, pC, iJob,
       claimqColInt(pJob, CQ_COL_LANE_HEAD_fencing_token),
-      pJob->eStmt==CQ_SQL_LANE_HEAD ? pC->aArg[CQ_LANE_LANE].t
+      pJob->eStmt!=CQ_SQL_LANE_JOB ? pC->aArg[CQ_LANE_LANE].t
       : claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane_id));
   claimqLeaseCells(p, pC->pRows, &a[CQ_LANE_NCOL], &pC->lease,
       bActive ? claimqColText(p, pJob, CQ_COL_LANE_HEAD_claim_id) : none,
@@ -418,6 +431,22 @@ static void cqLaneIds(CqOp *p, CqClaim *pC){
 }
 
 /*
+** Is a schedule of the lane due?  A lane with limits is asked in a statement of
+** its own, because the limits may let nothing else be read.  In every other the
+** first statement that reads the lane also tells this, by bScheduled: to look
+** for schedules costs lanes that have none one seek and no statement.
+*/
+static void cqLaneGate(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  pL->bScheduled = 0;
+  pL->bGate = !pL->bPut && (claimqSettings(p) & CQ_SET_SCHEDULES)!=0;
+  if( pL->bGate && pL->pLimit ){
+    pL->bGate = 0;
+    pL->bScheduled = (u8)claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
+  }
+}
+
+/*
 ** Choose, and build the rows.  Jobs that stay in their place must not be very
 ** many (CQ_STAY_MOST), and those that are spent do not stay.  If a schedule is
 ** due nothing is chosen yet: claimqLaneStamp() puts its job first.
@@ -426,18 +455,14 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   i64 nMax = pC->nMax;
   int nJob, bTidy;
-  pL->bScheduled = !pL->bPut
-                && claimqScheduleDue(p, pC->aArg[CQ_LANE_LANE].t);
-  if( pL->bScheduled ){
-    pC->task.eNeed = CQ_NEED_UNDO;
-    return;
-  }
   pL->nPick = pL->sets.n = pL->spent.n = pL->passed.n = pL->late.n = 0;
   pL->bNew = 1;
+  pL->bBack = 0;
   pL->iNow = claimqNow(p);
   claimqLimitBegin(p, pC);
-  if( pL->offered.n ) cqLaneSets(p, pC);
-  if( pC->nMax>0 ){
+  cqLaneGate(p, pC);
+  if( pL->offered.n && !pL->bScheduled ) cqLaneSets(p, pC);
+  if( pC->nMax>0 && !pL->bScheduled ){
     if( pL->pLimit && pL->pLimit->bGroups ){
       claimqLimitChoose(p, pC);
       cqLaneRows(p, pC);
@@ -446,6 +471,13 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
       cqLaneRows(p, pC);
     }
   }
+  if( pL->bScheduled ){
+    assert( pC->pRows->nRow==0 && pL->spent.n==0 );
+    pC->task.eNeed = CQ_NEED_UNDO;
+    pC->nMax = nMax;
+    return;
+  }
+  assert( p->rc || !pL->bGate );
   assert( p->rc || pC->pRows->nRow==0 || pC->pRows->nRow<=pC->nMax );
   nJob = pC->pRows->nRow + pL->spent.n;
   if( pL->spent.n || nJob>CQ_STAY_MOST || pL->pLimit ) pL->bNew = 0;

@@ -134,6 +134,7 @@ struct CqReclaim {
   i64 nBegun;                     /* Of the limits of the lane */
   i64 iTurn;                      /* In a fair lane: of this claim */
   int eStmt;                      /* What is to be written, if anything is */
+  u8 bBack;                       /* Starts that seem to come are to be now */
 };
 typedef char CqCheckReclaim[sizeof(CqReclaim)<=sizeof(CqOwn) ? 1 : -1];
 
@@ -168,7 +169,8 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
 /*
 ** The grant is good and the job can be had: do the limits of its lane let one
 ** more claim begin?  1 or 0; of no meaning if op has an error.  Sets what the
-** claim will write if the lane has limits.
+** claim will write if the lane has limits: if it may not begin, and the clock
+** has gone back, that what seems to begin later began now.
 */
 static int cqReclaimFits(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
@@ -179,6 +181,7 @@ static int cqReclaimFits(CqOp *p, CqClaim *pC){
   if( pLimit ){
     bFits = room.nRoom>0;
     pR->eStmt = CQ_SQL_LIMIT_RECLAIM;
+    pR->bBack = pLimit->bBack;
     pR->nBegun = pLimit->nBegun;
     if( pLimit->bFair ){
       pR->iTurn = claimqAddSat(pLimit->iTurn, 1);
@@ -196,14 +199,23 @@ static int cqReclaimFits(CqOp *p, CqClaim *pC){
 */
 static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   const CqVal *pMax = &pC->aArg[CQ_RECLAIM_MAX];
+  CqReclaim *pR = (CqReclaim*)&pC->own;
   CqLaneState s;
   int bSpent, bFits;
+  pR->bBack = 0;
   claimqLaneState(p, pC->aArg[CQ_RECLAIM_JOB].i, &s);
   if( !s.bActive || s.bLive ) return "not_reclaimable";
-  ((CqReclaim*)&pC->own)->eStmt = CQ_SQL_LANE_RECLAIM;
+  pR->eStmt = CQ_SQL_LANE_RECLAIM;
   bSpent = s.nReclaim>=(pMax->bGiven ? pMax->i : s.nMaxReclaim);
   bFits = cqReclaimFits(p, pC);
-  if( !bSpent && !bFits ) return "limited";
+  if( !bSpent && !bFits ){
+    if( pR->bBack ){
+      pR->eStmt = CQ_SQL_LIMIT_BACK_OF_JOB;
+      pC->task.eNeed = CQ_NEED_ONE;
+      pC->bUpkeep = 1;
+    }
+    return "limited";
+  }
   pC->task.eNeed = CQ_NEED_UNDO;
   return bSpent ? "reclaim_cap_exceeded" : "claimed";
 }
@@ -240,12 +252,17 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 
 /*
 ** xStamp: claim the job by the grant, unless that has expired, and delete the
-** grant; a job that was reclaimed too often ends instead.
+** grant; a job that was reclaimed too often ends instead.  Or write that the
+** clock has gone back.
 */
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqStmt s;
   assert( pC->ids.n==1 );
+  if( pR->eStmt==CQ_SQL_LIMIT_BACK_OF_JOB ){
+    claimqLimitBackOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i);
+    return;
+  }
   if( pR->eStmt!=CQ_SQL_LANE_GRANT_DELETE ){
     assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
          || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );

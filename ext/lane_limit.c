@@ -12,7 +12,8 @@
 ** that could be wrong when a worker dies.  claimq_start records when claims
 ** began, the last n of them for a limit of n.  core_limit.c decides how many
 ** claims may begin.  If the clock has gone back, the first claim that finds
-** nothing rewrites starts that lie in the future as starts of now.
+** nothing, or reclaim that is limited, rewrites starts that lie in the future as
+** starts of now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in
@@ -174,6 +175,17 @@ static CqLaneLimit *cqLimitOfLane(CqOp *p, CqText lane){
 }
 
 /*
+** The limits were read, so that a snapshot of the database is there: read the
+** clock again.  What another process commits later cannot be seen here, and is
+** later than now, so times do not go back from one claim to the next.  If the
+** clock has gone back all the same, starts may seem to be still to come.
+*/
+static void cqLimitClock(CqOp *p, CqLaneLimit *pL){
+  if( p->bClock ) p->iNow = claimqSystemClock(p->pConn);
+  pL->bBack = (pL->own.nRate>0 || pL->group.nRate>0) && pL->iLast>claimqNow(p);
+}
+
+/*
 ** Free limits and all that was found out about their groups; pL may be 0.
 */
 CQ_PRIV void claimqLimitFree(CqLaneLimit *pL){
@@ -294,6 +306,7 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(CqOp *p, i64 iJob, CqRoom *pRoom){
     pL = cqLimitOfLane(p, claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_lane_id));
   }
   if( pL ){
+    cqLimitClock(p, pL);
     cqLimitRoomOf(p, pL, 0, 1, &pL->room);
     claimqLimitJob(p, pL, claimqColInt(&s, CQ_COL_LIMIT_OF_JOB_group_id),
                    pRoom);
@@ -340,9 +353,7 @@ CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
 */
 
 /*
-** The clock is read again, now that a snapshot of the database is there: what
-** another process commits later cannot be seen here, and is later than now.  So
-** times do not go back from one claim to the next.
+** What the lane lets begin bounds the claim.
 */
 CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   CqLane *pLane = (CqLane*)&pC->own;
@@ -350,8 +361,8 @@ CQ_PRIV void claimqLimitBegin(CqOp *p, CqClaim *pC){
   claimqLimitFree(pLane->pLimit);
   pLane->pLimit = pL = cqLimitOfLane(p, pC->aArg[CQ_LANE_LANE].t);
   if( pL==0 ) return;
-  if( p->bClock ) pLane->iNow = p->iNow = claimqSystemClock(p->pConn);
-  pL->bBack = (pL->own.nRate>0 || pL->group.nRate>0) && pL->iLast>claimqNow(p);
+  cqLimitClock(p, pL);
+  pLane->iNow = claimqNow(p);
   cqLimitRoomOf(p, pL, 0, pC->nMax, &pL->room);
   if( pL->room.nRoom<pC->nMax && !pLane->bFree ) pC->nMax = pL->room.nRoom;
 }
@@ -623,6 +634,16 @@ CQ_PRIV void claimqLimitTidy(CqOp *p, CqClaim *pC){
 CQ_PRIV void claimqLimitBack(CqOp *p, CqClaim *pC){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_BACK);
   claimqBindText(p, &s, CQ_LIMIT_BACK_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  claimqExec(p, &s);
+}
+
+/*
+** The same for the lane that job iJob is in.
+*/
+CQ_PRIV void claimqLimitBackOfJob(CqOp *p, i64 iJob){
+  CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_BACK_OF_JOB);
+  claimqBindInt(p, &s, CQ_LIMIT_BACK_job, iJob);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   claimqExec(p, &s);
 }

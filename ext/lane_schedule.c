@@ -18,14 +18,15 @@
 **
 ** How it works
 **
-** No process watches the clock.  A claim of a lane asks claimqScheduleDue(),
-** one seek, whether a schedule of the lane is due.  If so it writes, in its own
-** transaction: claimqSchedulePut() moves the schedule on, by an UPDATE that
-** finds the row only if nobody else was faster, and adds the job through
-** claimq_submit()'s own functions.  So each time gets one job, however many
-** workers claim then, and a worker that dies in between has done nothing.  (The
-** first schedule that a database gets sets a bit among its settings, which
-** every connection has in memory: without it claims do not even look.)
+** No process watches the clock.  The first statement of a claim of a lane also
+** looks, by one seek, whether a schedule of the lane is due: see cqLaneGate().
+** If so the claim writes, in its own transaction: claimqSchedulePut() moves the
+** schedule on, by an UPDATE that finds the row only if nobody else was faster,
+** and adds the job through claimq_submit()'s own functions.  So each time gets
+** one job, however many workers claim then, and a worker that dies in between
+** has done nothing.  (The first schedule that a database gets sets a bit among
+** its settings, which every connection has in memory: without it claims do not
+** even look.)
 **
 ** A schedule remembers the last of its times that came (last_at_ms), and
 ** next_at_ms follows from that by a trigger: see sql/schedule.sql.  It never
@@ -378,13 +379,11 @@ struct CqDue {
 };
 
 /*
-** One seek; none in a database that never had a schedule.  0 after an error.
+** 0 also after an error.
 */
 CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
-  CqStmt s;
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_ANY);
   int bDue;
-  if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return 0;
-  s = claimqStmt(p, CQ_SQL_SCHEDULE_ANY);
   claimqBindText(p, &s, CQ_SCHEDULE_ANY_lane, lane);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   bDue = claimqStep(p, &s);

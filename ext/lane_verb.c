@@ -60,7 +60,7 @@ static int cqLaneRepeated(CqVerb *pV, CqText settledBy){
 */
 CQ_PRIV int claimqLaneLost(CqOp *p, CqVerb *pV, int eVerdict, CqStmt *pHead){
   assert( eVerdict!=CQ_HOLD_OK && pHead->eStmt==CQ_SQL_LANE_HOLD );
-  if( eVerdict!=CQ_HOLD_DISPLACED
+  if( eVerdict==CQ_HOLD_UNKNOWN || eVerdict==CQ_HOLD_TOKEN
    || claimqColType(pHead, CQ_COL_LANE_HOLD_claim_id)!=SQLITE_NULL
    || !claimqTextEq(pV->claimId,
           claimqColText(p, pHead, CQ_COL_LANE_HOLD_settled_claim_id))

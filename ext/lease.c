@@ -90,20 +90,24 @@ CQ_PRIV void claimqLeaseBind(CqOp *p, CqStmt *pStmt, const CqLease *pLease){
 
 /*
 ** Raise claim_lost for a verdict other than CQ_HOLD_OK, in words that say
-** which of the three ways to be lost it is.
+** which of the four ways to be lost it is.
 */
 CQ_PRIV void claimqLeaseLost(
   CqOp *p, int eVerdict, CqText claimId, CqText other
 ){
   const char *zId = claimId.z;
   int n = claimId.n;
-  assert( eVerdict>=CQ_HOLD_OK && eVerdict<=CQ_HOLD_DISPLACED );
+  assert( eVerdict>=CQ_HOLD_OK && eVerdict<=CQ_HOLD_NEVER );
   switch( eVerdict ){
     case CQ_HOLD_OK:
       break;
     case CQ_HOLD_UNKNOWN:
       claimqFail(p, CQ_CLAIM_LOST,
           "claim %.*s is unknown, or its work is settled", n, zId);
+      break;
+    case CQ_HOLD_NEVER:
+      claimqFail(p, CQ_CLAIM_LOST,
+          "claim %.*s is unknown: there has been none of this number", n, zId);
       break;
     case CQ_HOLD_TOKEN:
       claimqFail(p, CQ_CLAIM_LOST,

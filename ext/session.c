@@ -573,7 +573,8 @@ static i64 cqKnownNext(
 }
 
 /*
-** Look at the sessions whose state may be another by now: all of them.
+** Look at the sessions whose state may be another by now, and at those whose
+** head lies ahead of the clock: all of them.
 */
 static void cqKnownDue(CqOp *p, CqClaim *pC, CqBest *pBest){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN_DUE);
@@ -610,6 +611,7 @@ static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
     for(i=1; i<CQ_NKNOWN; i++) if( aHead[i]<aHead[iMin] ) iMin = i;
     if( aHead[iMin]>=best.iSeq ) break;
     cqKnownNext(p, pC, iMin, aHead[iMin]-1, &best);
+    if( best.iSeq==aHead[iMin] ) break;   /* No other head is before it */
     aHead[iMin] = cqKnownNext(p, pC, iMin, aHead[iMin], 0);
   }
   sqlite3_free(pOwn->zSession);

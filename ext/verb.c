@@ -173,6 +173,8 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   if( claimqStep(p, pHead) ){
     pHold->bHead = 1;
     pHold->nSize = claimqColInt(pHead, CQ_COL_HOLD_claim_size);
+    pHold->iFence = pV->iFence;
+    pHold->iLast = claimqColInt(pHead, CQ_COL_HOLD_fencing_token);
     other = claimqColText(p, pHead, CQ_COL_HOLD_claim_id);
     pHold->nRow = claimqTextEq(other, pV->claimId);
     pHold->nToken = pHold->nRow && claimqTextEq(

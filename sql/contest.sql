@@ -47,7 +47,7 @@ UPDATE {{S}}.claimq_holder SET previous_claim_id=claim_id, {{STAMP}},
 WHERE holder_id=:head AND expires_at_ms<=:now AND {{CONTEST_NEXT}}=:fence
 
 -- name: CONTEST_HOLD
-SELECT claim_id, lease_token, 1 AS claim_size
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token
 FROM {{S}}.claimq_holder WHERE holder_id=:head
 
 -- name: CONTEST_RENEW

@@ -8,6 +8,21 @@
 SELECT cap_id, required FROM {{S}}.claimq_capset
 WHERE lane_id=:lane AND partition_key=:partition ORDER BY required
 
+-- fragment: LANE_ASKED
+-- The partition that a claim asked for.
+:partition
+
+-- fragment: LANE_GATE
+-- The same in the first statement of a claim, in a database with schedules.  If
+-- one of the lane is due claimq_judge() is told so, and this is NULL: nothing
+-- is found.  (SQLite evaluates it once, before it seeks.  A statement of its
+-- own costs twice as much.)
+iif(EXISTS(SELECT 1 FROM {{SCHEDULE_DUE}}), claimq_judge(:who), {{LANE_ASKED}})
+
+-- name: LANE_SETS_GATED like LANE_SETS
+SELECT cap_id, required FROM {{S}}.claimq_capset
+WHERE lane_id=:lane AND partition_key={{LANE_GATE}} ORDER BY required
+
 -- fragment: LANE_INDEX
 -- Jobs by their places in the index, whose order within the ready ones (due is
 -- -1) is the order of claims.
@@ -22,9 +37,8 @@ lane_id=:lane AND partition_key=:partition AND cap_id=:set
 AND terminal_at_ms IS NULL
 
 -- fragment: LANE_SET_0
--- The set that requires nothing.
-lane_id=:lane AND partition_key=:partition AND cap_id=0
-AND terminal_at_ms IS NULL
+-- The set that requires nothing, of the partition that fragment $1 says.
+lane_id=:lane AND partition_key={{$1}} AND cap_id=0 AND terminal_at_ms IS NULL
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable.  Of any other C
@@ -82,14 +96,21 @@ SELECT (SELECT count(*) FROM (
   (SELECT min(due) FROM {{LANE_INDEX}}
    WHERE {{LANE_SET}} AND due>:now) AS due
 
--- name: LANE_HEAD
+-- fragment: LANE_HEAD_IN
 -- What is claimable of set 0, with all columns: if none waited the jobs come in
 -- the order in which a worker gets them who satisfies this set alone.
 SELECT {{LANE_ROW :lane}},
   EXISTS(SELECT 1 FROM {{LANE_INDEX}}
-         WHERE {{LANE_SET_0}} AND due BETWEEN 0 AND :now) AS waited
-FROM {{LANE_INDEX}} WHERE {{LANE_SET_0}} AND due<=:now AND {{LANE_CLAIMABLE}}
+         WHERE {{LANE_SET_0 LANE_ASKED}} AND due BETWEEN 0 AND :now) AS waited
+FROM {{LANE_INDEX}}
+WHERE {{LANE_SET_0 $1}} AND due<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
+
+-- name: LANE_HEAD
+{{LANE_HEAD_IN LANE_ASKED}}
+
+-- name: LANE_HEAD_GATED like LANE_HEAD
+{{LANE_HEAD_IN LANE_GATE}}
 
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.
@@ -228,8 +249,8 @@ WHERE u.lane_id=:lane AND u.source_key=:source_key AND u.until_ms>:now
 
 -- name: LANE_HOLD
 -- Whose is the job, whose was it, and what budget has it?
-SELECT claim_id, lease_token, 1 AS claim_size, settled_by, settled_claim_id,
-  settled_token, attempt_index, max_attempts,
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, settled_by,
+  settled_claim_id, settled_token, attempt_index, max_attempts,
   max(0, retry_count) AS retry_count, max(0, backoff_ms) AS backoff_ms,
   max(0, backoff_factor) AS backoff_factor,
   max(0, backoff_max_ms) AS backoff_max_ms, slot,

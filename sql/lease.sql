@@ -13,9 +13,9 @@
 --   :reason       of a verb: why it failed
 --
 -- Every discipline has a statement *_HOLD, which finds the head row of a claim,
--- :head, and says whose it is.
+-- :head, and says whose it is, and which fencing token was its last.
 --
--- columns: HOLD claim_id lease_token claim_size
+-- columns: HOLD claim_id lease_token claim_size fencing_token
 -- common: head claim token owner incarnation now expires until reason
 
 -- fragment: STAMP

@@ -115,12 +115,12 @@ claim_head=:head AND claim_id=:claim
 
 -- name: LETTER_HOLD
 -- A letter of the claim, if it has any; then its head, whoever has that now.
-SELECT claim_id, lease_token, claim_size FROM (
-  SELECT claim_id, lease_token, claim_size
+SELECT claim_id, lease_token, claim_size, fencing_token FROM (
+  SELECT claim_id, lease_token, claim_size, fencing_token
   FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
   WHERE {{LETTER_MINE}} LIMIT 1)
 UNION ALL
-SELECT claim_id, lease_token, ifnull(claim_size, 1)
+SELECT claim_id, lease_token, ifnull(claim_size, 1), fencing_token
 FROM {{S}}.claimq_letter WHERE letter_id=:head
 
 -- name: LETTER_COUNT

@@ -594,6 +594,12 @@ INSERT INTO {{S}}.claimq_limit_back
 SELECT lane_id, :now FROM {{S}}.claimq_limit
 WHERE lane_id=:lane AND last_ms>:now
 
+-- name: LIMIT_BACK_OF_JOB like LIMIT_BACK
+INSERT INTO {{S}}.claimq_limit_back
+SELECT lane_id, :now FROM {{S}}.claimq_limit
+WHERE lane_id=(SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job)
+  AND last_ms>:now
+
 --------------------------------------------------------------------------
 -- claimq_limit()
 

@@ -70,8 +70,8 @@ WHERE queue_name=:queue AND due BETWEEN 0 AND :now
 
 -- name: OUTBOX_HOLD
 -- A claim holds one row, the partition, however many messages it delivered.
-SELECT claim_id, lease_token, 1 AS claim_size, processed_seq, attempts,
-  claim_size AS delivered_count, delivered_seq
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, processed_seq,
+  attempts, claim_size AS delivered_count, delivered_seq
 FROM {{S}}.claimq_partition WHERE partition_id=:head
 
 -- name: OUTBOX_RENEW

@@ -143,17 +143,23 @@ CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
 --          retry; NULL: not known, or no head
 --   due    when the others change that: the least due of those that wait or
 --          are held; 0: at any time; -1: the row was replaced, look again
+--   since_ms  from when on the head is available.  That is past, unless the
+--          clock went back: then what stands behind the head, and may be of
+--          another kind, can be available before it
 --
 -- It is a hint: a claim looks at the session itself before it takes something.
 CREATE TABLE {{S}}.claimq_session(
   session_id TEXT NOT NULL PRIMARY KEY,
   head       INTEGER,
   state      INTEGER,
-  due        INTEGER
+  due        INTEGER,
+  since_ms   INTEGER
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX {{S}}.claimq_session_by_state ON claimq_session(state, head);
 CREATE INDEX {{S}}.claimq_session_by_due ON claimq_session(due);
+CREATE INDEX {{S}}.claimq_session_by_since ON claimq_session(since_ms)
+  WHERE since_ms IS NOT NULL;
 
 -- option: any_session serial
 CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
@@ -228,35 +234,46 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
--- Look at a session, and write down what is found: INSERT INTO this view.
-CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
+-- Look at a session, and write down what is found: INSERT INTO this view.  n is
+-- 1 if the session had a row a moment ago: then nobody asks whether it is gone.
+-- (To ask would make an enqueue 3 % longer.)
+CREATE VIEW {{S}}.claimq_session_look(session_id, n) AS SELECT NULL, NULL;
+
+CREATE TRIGGER {{S}}.claimq_session_look_gone INSTEAD OF INSERT
+ON claimq_session_look
+WHEN new.n IS NULL
+  AND NOT EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
+BEGIN
+  DELETE FROM claimq_session WHERE session_id=new.session_id;
+END;
 
 CREATE TRIGGER {{S}}.claimq_session_look_insert INSTEAD OF INSERT
 ON claimq_session_look
 BEGIN
-  DELETE FROM claimq_session WHERE session_id=new.session_id
-    AND NOT EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id);
-  INSERT INTO claimq_session(session_id, head, state, due)
-  SELECT new.session_id, head,
-    (SELECT CASE WHEN claim_id IS NOT NULL THEN NULL
-       WHEN work_class='session_command' THEN 1
-       WHEN delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
-     FROM claimq_batch WHERE enqueue_seq=head)
+  INSERT INTO claimq_session(session_id, head, state, due, since_ms)
+  SELECT new.session_id, h.enqueue_seq,
+    CASE WHEN h.enqueue_seq IS NULL OR h.claim_id IS NOT NULL THEN NULL
+      WHEN h.work_class='session_command' THEN 1
+      WHEN h.delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
     + 4*EXISTS(SELECT 1 FROM claimq_batch
         WHERE session_id=new.session_id AND due>=0
           AND (claim_id IS NOT NULL OR fencing_token>0)
-          AND (claim_id IS NOT NULL OR enqueue_seq<head)),
-    iif((SELECT claim_id FROM claimq_batch WHERE enqueue_seq=head) IS NULL,
+          AND (claim_id IS NOT NULL OR enqueue_seq<h.enqueue_seq)),
+    iif(h.claim_id IS NULL,
         (SELECT min(due) FROM claimq_batch
-         WHERE session_id=new.session_id AND due>=0), 0)
+         WHERE session_id=new.session_id AND due>=0), 0),
+    ifnull(h.available_at_ms, h.enqueued_at_ms)
   FROM (SELECT (SELECT min(enqueue_seq)
                 FROM claimq_batch INDEXED BY claimq_batch_by_session
                 WHERE session_id=new.session_id AND due=-1) AS head)
-  WHERE EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
+    LEFT JOIN claimq_batch AS h ON h.enqueue_seq=head
+  WHERE h.enqueue_seq IS NOT NULL
+    OR EXISTS(SELECT 1 FROM claimq_batch WHERE session_id=new.session_id)
   ON CONFLICT(session_id) DO UPDATE
-  SET head=excluded.head, state=excluded.state, due=excluded.due
+  SET head=excluded.head, state=excluded.state, due=excluded.due,
+    since_ms=excluded.since_ms
   WHERE head IS NOT excluded.head OR state IS NOT excluded.state
-    OR due IS NOT excluded.due;
+    OR due IS NOT excluded.due OR since_ms IS NOT excluded.since_ms;
 END;
 
 -- Every change of a row is a change of its session.  A row that is replaced is
@@ -273,23 +290,24 @@ END;
 CREATE TRIGGER {{S}}.claimq_session_insert AFTER INSERT ON claimq_batch
 WHEN new.due IS NOT NULL
 BEGIN
-  INSERT INTO claimq_session_look VALUES(new.session_id);
+  INSERT INTO claimq_session_look VALUES(new.session_id, 1);
 END;
 
 -- option: any_session serial
 CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF enqueue_seq,
-  session_id, due, claim_id, fencing_token, work_class, delivery_policy
+  session_id, due, claim_id, fencing_token, work_class, delivery_policy,
+  available_at_ms
 ON claimq_batch
 BEGIN
-  INSERT INTO claimq_session_look VALUES(new.session_id);
-  INSERT INTO claimq_session_look SELECT old.session_id
+  INSERT INTO claimq_session_look VALUES(new.session_id, 1);
+  INSERT INTO claimq_session_look SELECT old.session_id, NULL
   WHERE old.session_id IS NOT new.session_id;
 END;
 
 -- option: any_session serial
 CREATE TRIGGER {{S}}.claimq_session_delete AFTER DELETE ON claimq_batch
 BEGIN
-  INSERT INTO claimq_session_look VALUES(old.session_id);
+  INSERT INTO claimq_session_look VALUES(old.session_id, NULL);
 END;
 
 -- option: any_session serial

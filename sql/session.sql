@@ -83,10 +83,18 @@ FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
 WHERE state=:state AND head>:after ORDER BY head LIMIT 1
 
 -- name: SESSION_KNOWN_DUE
--- Sessions whose state may be another by now.
-SELECT session_id, due
-FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
-WHERE due<=:now ORDER BY due
+-- Sessions whose state may be another by now; and those whose head lies ahead
+-- of the clock, which went back.  (LIMIT keeps SQLite from leaving out the
+-- order.)
+SELECT session_id, due FROM (
+  SELECT session_id, due
+  FROM {{S}}.claimq_session INDEXED BY claimq_session_by_due
+  WHERE due<=:now ORDER BY due LIMIT -1)
+UNION ALL
+SELECT session_id, due FROM (
+  SELECT session_id, due
+  FROM {{S}}.claimq_session INDEXED BY claimq_session_by_since
+  WHERE since_ms>:now ORDER BY since_ms LIMIT -1)
 
 -- name: SESSION_LOOK
 -- Repair what is known of a session.
@@ -264,8 +272,8 @@ session_id=:session AND due=:due AND enqueue_seq BETWEEN :head AND :last
 AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
-SELECT claim_id, lease_token, claim_size, batch_id, session_id, claim_last,
-  claim_serial,
+SELECT claim_id, lease_token, claim_size, fencing_token, batch_id, session_id,
+  claim_last, claim_serial,
   max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms
 FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 
@@ -434,7 +442,8 @@ WHERE problem IS NOT NULL
 -- against what the trigger would write.
 SELECT 'claimq_session' AS table_name, x.session_id AS row_key,
   'not what its batches say' AS problem
-FROM (SELECT s.session_id, k.session_id AS known, k.head, k.state, k.due, (
+FROM (SELECT s.session_id, k.session_id AS known, k.head, k.state, k.due,
+    k.since_ms, (
     SELECT min(enqueue_seq) FROM {{S}}.claimq_batch
     WHERE session_id=s.session_id AND due=-1) AS first
   FROM (SELECT session_id FROM {{S}}.claimq_batch
@@ -444,6 +453,7 @@ FROM (SELECT s.session_id, k.session_id AS known, k.head, k.state, k.due, (
   AS x LEFT JOIN {{S}}.claimq_batch AS b ON b.enqueue_seq=x.first
 WHERE known IS NULL OR (x.due IS NOT -1 AND (
   head IS NOT first
+  OR x.since_ms IS NOT ifnull(b.available_at_ms, b.enqueued_at_ms)
   OR x.due IS NOT iif(b.claim_id IS NOT NULL, 0, (
        SELECT min(due) FROM {{S}}.claimq_batch
        WHERE session_id=x.session_id AND due>=0))

@@ -925,6 +925,7 @@ proc model::reclaim {id owner ttl inc max now} {
     return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
   }
   if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
+  if {$outcome eq "limited"} {starts_back [dict get [row job $id] lane_id] $now}
   return [list '$outcome'[string repeat |NULL 21]]
 }
 

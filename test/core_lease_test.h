@@ -30,6 +30,8 @@ static void cqTestVerdict(void){
   CqHold h;
   int bHead;
   memset(&h, 0, sizeof(h));
+  for(h.iLast=0; h.iLast<=2; h.iLast++)
+  for(h.iFence=-1; h.iFence<=3; h.iFence++)
   for(h.nSize=0; h.nSize<=4; h.nSize++)
   for(h.nRow=0; h.nRow<=5; h.nRow++)
   for(h.nToken=0; h.nToken<=h.nRow; h.nToken++)
@@ -37,15 +39,19 @@ static void cqTestVerdict(void){
     int bAll = h.nRow==h.nSize && h.nToken==h.nSize && h.nSize>0;
     int bNone = h.nRow==0;
     int bWrong = h.nRow>0 && h.nToken==0;
+    int bNever = bNone && bHead && !(h.iFence>=1 && h.iFence<=h.iLast);
     int e;
     h.bHead = (u8)bHead;
     e = claimqHoldVerdict(&h);
     cqCheck((e==CQ_HOLD_OK)==bAll
          && (e==CQ_HOLD_UNKNOWN)==(bNone && !bHead)
          && (e==CQ_HOLD_TOKEN)==bWrong
-         && (e==CQ_HOLD_DISPLACED)==(!bAll && !bWrong && !(bNone && !bHead)),
-         "verdict size %d, rows %d, tokens %d, head %d: %d", (int)h.nSize,
-         (int)h.nRow, (int)h.nToken, bHead, e);
+         && (e==CQ_HOLD_NEVER)==bNever
+         && (e==CQ_HOLD_DISPLACED)
+            ==(!bAll && !bWrong && !bNever && !(bNone && !bHead)),
+         "verdict size %d, rows %d, tokens %d, head %d, fence %d of %d: %d",
+         (int)h.nSize, (int)h.nRow, (int)h.nToken, bHead, (int)h.iFence,
+         (int)h.iLast, e);
   }
 }
 
@@ -82,6 +88,8 @@ static int cqWorldVerdict(
   int i;
   memset(&h, 0, sizeof(h));
   h.nSize = pClaim->nSize;
+  h.iFence = pClaim->iFence;
+  h.iLast = p->aRow[pClaim->iHead].nFence;
   h.bHead = p->aRow[pClaim->iHead].bThere;
   for(i=0; i<p->nRow; i++){
     const struct CqWorldRow *pRow = &p->aRow[i];
@@ -198,6 +206,7 @@ static const char *cqWorldClaims(const CqWorld *p){
     if( !bHolds && e==CQ_HOLD_OK ) return "a displaced claim still holds";
     if( bHolds && eWrong!=CQ_HOLD_TOKEN ) return "a wrong token passes";
     if( e==CQ_HOLD_TOKEN ) return "the right token is refused";
+    if( e==CQ_HOLD_NEVER ) return "a claim that was made never was";
     if( (e==CQ_HOLD_UNKNOWN)!=(eWrong==CQ_HOLD_UNKNOWN) ) return "unknown?";
     if( e==CQ_HOLD_UNKNOWN && p->aRow[pClaim->iHead].bThere ) return "unknown";
     for(j=0; j<i; j++){

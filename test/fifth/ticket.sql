@@ -27,7 +27,7 @@ UPDATE {{S}}.claimq_ticket SET {{STAMP}}, fencing_token={{FENCE}}
 WHERE ticket_id=:head AND (claim_id IS NULL OR expires_at_ms<=:now)
 
 -- name: TICKET_HOLD
-SELECT claim_id, lease_token, 1 AS claim_size
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token
 FROM {{S}}.claimq_ticket WHERE ticket_id=:head
 
 -- fragment: TICKET_MINE
