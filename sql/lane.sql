@@ -332,12 +332,20 @@ FROM {{S}}.claimq_job WHERE job_id=:job
 SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job
 
 -- name: LANE_CHANGE_KEY
--- Another job of lane :lane that has the source key of this one.
-SELECT o.job_id AS job_id
+-- Another job of lane :lane that has the source key of this one, or had it and
+-- keeps it: ended.
+SELECT o.job_id AS job_id, 0 AS ended
 FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_job AS o
   INDEXED BY claimq_job_by_key
 WHERE j.job_id=:job AND o.lane_id=:lane AND o.source_key=j.source_key
   AND o.terminal_at_ms IS NULL AND o.job_id<>:job
+UNION ALL
+SELECT o.job_id, 1
+FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_unique AS u
+  CROSS JOIN {{S}}.claimq_job AS o
+WHERE j.job_id=:job AND u.lane_id=:lane AND u.source_key=j.source_key
+  AND u.until_ms>:now AND o.job_id=u.job_id AND o.source_key=u.source_key
+  AND o.job_id<>:job
 
 -- name: LANE_CHANGE
 -- What is NULL stays.  A job whose claim has expired stays active, where it is.
@@ -358,10 +366,13 @@ UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
 -- fragment: LANE_CANCELLED
--- Whoever held it does not any more.
-settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
-previous_claim_id=NULL, settled_at_ms=:now, settled_owner_id=NULL,
-settled_by='cancel', state='cancelled', waits_for=NULL, awaited=NULL,
+-- Whoever held it does not any more.  If nobody did, it still knows how its last
+-- claim was settled: that verb may be repeated.
+settled_by=iif(claim_id IS NULL, ifnull(settled_by, 'cancel'), 'cancel'),
+settled_claim_id=ifnull(claim_id, settled_claim_id),
+settled_token=iif(claim_id IS NULL, settled_token, lease_token),
+{{CLAIM_NONE}}, previous_claim_id=NULL, settled_at_ms=:now,
+settled_owner_id=NULL, state='cancelled', waits_for=NULL, awaited=NULL,
 slot=NULL, terminal_at_ms=:now
 
 -- name: LANE_CANCEL

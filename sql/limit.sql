@@ -334,6 +334,9 @@ CREATE TRIGGER {{S}}.claimq_job_slot AFTER UPDATE OF slot ON claimq_job
 WHEN new.slot IS NOT NULL OR old.slot IS NOT NULL OR new.cap_id<0
   OR old.cap_id<0
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: the slot of a job that is held is given by claimq')
+  FROM claimq_limit WHERE lane_id=new.lane_id
+    AND new.slot IS NULL AND old.slot IS NOT NULL AND new.claim_id IS NOT NULL;
   INSERT OR ABORT INTO claimq_slot_taken
     SELECT new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
