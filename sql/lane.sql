@@ -540,6 +540,10 @@ GROUP BY scope
 --------------------------------------------------------------------------
 -- claimq_check
 
+-- fragment: LANE_REQUIRES_NOTHING
+-- An empty list, however that is written.
+trim(required_capabilities, '[] '||char(9,10,13))=''
+
 -- name: LANE_CHECK like CHECK
 SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
 FROM (SELECT job_id, CASE
@@ -551,12 +555,14 @@ FROM (SELECT job_id, CASE
     WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
     {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
     {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
-    {{CHECK_INT attempt_index}} {{CHECK_INT retry_count}}
+    {{CHECK_COUNT attempt_index}} {{CHECK_COUNT retry_count}}
     {{CHECK_COUNT reclaim_count}} {{CHECK_COUNT attempts}}
     {{CHECK_COUNT max_attempts}} {{CHECK_COUNT max_reclaims}}
     {{CHECK_COUNT backoff_ms}} {{CHECK_COUNT backoff_factor}}
     {{CHECK_COUNT backoff_max_ms}}
     {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_ONE_CLAIM qjc job_id}}
+    WHEN settled_by NOT IN ('complete','release','retry','dead','reject',
+        'revoke','cancel','after','reclaim_cap') THEN 'bad settled_by'
     WHEN claim_id IS NOT NULL AND state<>'active'
     THEN 'claimed, and not active'
     WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
@@ -576,8 +582,7 @@ FROM (SELECT job_id, CASE
       SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
         AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
         AND s.required=j.required_capabilities)
-      OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
-        AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
+      OR cap_id=0 AND NOT {{LANE_REQUIRES_NOTHING}})
     THEN 'cap_id is not of required_capabilities'
     WHEN NOT claimq_sound(lane_id, source_key, last_error,
         required_capabilities, {{CHECK_LEASE_TEXTS}})
@@ -589,7 +594,7 @@ WHERE problem IS NOT NULL
 SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
   problem
 FROM (SELECT job_id, attempt_index, CASE
-    {{CHECK_INT job_id}} {{CHECK_INT attempt_index}} {{CHECK_TEXT owner_id}}
+    {{CHECK_INT job_id}} {{CHECK_COUNT attempt_index}} {{CHECK_TEXT owner_id}}
     {{CHECK_TEXT incarnation_id}} {{CHECK_COUNT fencing_token}}
     {{CHECK_INT started_at_ms}} {{CHECK_INT_NULL ended_at_ms}}
     {{CHECK_TEXT_NULL error}} {{CHECK_TEXT_NULL error_class}}
