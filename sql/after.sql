@@ -106,7 +106,8 @@ WHERE problem IS NOT NULL
 -- fragment: AFTER_CHECK_HINT
 -- Rows of table $1, whose key is $2 and $3, are hints, and REPLACE leaves those
 -- of the job that it removes.  But none is of a job that never was.
-SELECT '$1' AS table_name, $2||'/'||$3 AS row_key, 'there never was its job' AS problem
+SELECT '$1' AS table_name, $2||'/'||$3 AS row_key,
+  'there never was its job' AS problem
 FROM {{S}}.$1
 WHERE typeof(job_id)<>'integer' OR job_id NOT BETWEEN 1 AND ifnull((
   SELECT seq FROM {{S}}.sqlite_sequence WHERE name='claimq_job'), 0)

@@ -591,10 +591,11 @@ FROM (SELECT job_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: LANE_CHECK_PAST like CHECK
+-- (Attempts that a job had elsewhere may be added, with numbers before 0.)
 SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
   problem
 FROM (SELECT job_id, attempt_index, CASE
-    {{CHECK_INT job_id}} {{CHECK_COUNT attempt_index}} {{CHECK_TEXT owner_id}}
+    {{CHECK_INT job_id}} {{CHECK_INT attempt_index}} {{CHECK_TEXT owner_id}}
     {{CHECK_TEXT incarnation_id}} {{CHECK_COUNT fencing_token}}
     {{CHECK_INT started_at_ms}} {{CHECK_INT_NULL ended_at_ms}}
     {{CHECK_TEXT_NULL error}} {{CHECK_TEXT_NULL error_class}}
