@@ -366,8 +366,8 @@ UPDATE {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
 -- fragment: LANE_CANCELLED
--- Whoever held it does not any more.  If nobody did, it still knows how its last
--- claim was settled: that verb may be repeated.
+-- Whoever held it does not any more.  If nobody did, it still knows how its
+-- last claim was settled: that verb may be repeated.
 settled_by=iif(claim_id IS NULL, ifnull(settled_by, 'cancel'), 'cancel'),
 settled_claim_id=ifnull(claim_id, settled_claim_id),
 settled_token=iif(claim_id IS NULL, settled_token, lease_token),
