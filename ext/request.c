@@ -72,15 +72,16 @@ CQ_PRIV void claimqRequestFor(
 ** one, is its scope.  (Only integers may be given as REAL: 7.0 is the key 7.)
 */
 CQ_PRIV void claimqRequestCall(CqOp *p, const CqCall *pCall){
-  sqlite3_value *pKey = pCall->pDef->nArg>0 ? pCall->apVal[0] : 0;
   CqText scope = {0, 0}, none = {0, 0};
-  char zInt[21];
   if( p->pReq==0 || p->rc ) return;
-  if( pKey && sqlite3_value_type(pKey)==SQLITE_FLOAT ){
-    scope.n = claimqI64Text(sqlite3_value_int64(pKey), zInt);
-    scope.z = zInt;
-  }else if( pKey ){
-    scope = claimqTextOrNull(p, pKey);
+  if( pCall->pDef->nArg>0 ){
+    sqlite3_value *pKey = pCall->apVal[0];
+    if( sqlite3_value_type(pKey)==SQLITE_FLOAT ){
+      scope.n = claimqI64Text(sqlite3_value_int64(pKey), p->pReq->zKey);
+      scope.z = p->pReq->zKey;
+    }else{
+      scope = claimqTextOrNull(p, pKey);
+    }
   }
   claimqRequestFor(p, pCall->pDef->zName, scope, none);
 }
