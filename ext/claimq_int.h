@@ -425,6 +425,7 @@ struct CqRequest {
   const char *zFunc;              /* What it is for */
   char *zScope;
   int nScope;
+  char zKey[21];                  /* Room for a scope that is a number */
   CqText owner;
   u8 bReplay;                     /* It was made before: the task has the
                                   ** answer */

@@ -77,8 +77,9 @@ CQ_PRIV const CqCronField *claimqCronField(int iField){
   return &aField[iField];
 }
 
+/* White space, as in C. */
 static int cqCronBlank(char c){
-  return c==' ' || c=='\t';
+  return c==' ' || (c>='\t' && c<='\r');
 }
 
 /* Drop the first n bytes. */

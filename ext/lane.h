@@ -155,6 +155,8 @@ CQ_PRIV int claimqLaneRowOf(CqOp*, CqClaim*, CqStmt *pJob, CqCell *a, i64 iJob);
 CQ_PRIV int claimqLaneBest(CqOp*, CqClaim*, i64 iSet, i64 nMax,
                            const CqJobKey **pa);
 CQ_PRIV i64 claimqLanePromote(CqOp*, CqClaim*, i64 iSet, i64 nMost);
+/* When a job of a set will be claimable that is not now; CQ_I64_MAX: never. */
+CQ_PRIV i64 claimqLaneLater(CqOp*, CqClaim*, i64 iSet);
 /* Pick these jobs, which are in order. */
 CQ_PRIV void claimqLanePicks(CqOp*, CqClaim*, const CqOffer*, int n);
 /* Add a row with the job of a claim that was made before, if it still holds:
@@ -232,12 +234,13 @@ struct CqLaneLimit {
   CqText lane;                    /* The caller's */
   CqLimit own, group;             /* Of the lane, of each group */
   u8 bGroups, bFair;
-  u8 bSoon;                       /* A head promised more than it has */
   u8 bBack;                       /* Claims began later than now; rates ask */
   i64 nBegun;                     /* Claims so far */
   i64 iLast;                      /* None of them began later */
   i64 iTurn;                      /* The last turn taken */
   i64 iKeyless;                   /* ... by jobs without a group */
+  i64 iOpens;                     /* The first of the closed groups that were
+                                  ** met opens then */
   CqRoom room;                    /* What the lane lets begin */
   struct CqGroupUse *aGroup;      /* Groups that were looked at */
   int nGroup, nGroupAlloc;
@@ -248,6 +251,7 @@ struct CqLaneLimit {
   int nOffer, nOfferAlloc;
   i64 *aTurn;                     /* Turns of the jobs picked */
   CqIds late, wrong;              /* Heads to put in order */
+  CqIds empty;                    /* Their sets, if they had nothing to give */
 };
 CQ_PRIV void claimqLimitFree(CqLaneLimit*);
 /* What the lane and group iGroup of it let begin; the group is remembered. */

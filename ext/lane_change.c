@@ -29,7 +29,8 @@ struct CqChange {
 };
 
 /*
-** Raise conflict if another job of the new lane has the job's source key.
+** Raise conflict if another job of the new lane has the job's source key, or
+** has ended and keeps it (unique_for_ms).
 */
 static void cqChangeKey(CqOp *p, const CqChange *pE){
   CqText lane = pE->aOpt[CQ_CHANGE_LANE].t;
@@ -38,11 +39,14 @@ static void cqChangeKey(CqOp *p, const CqChange *pE){
   s = claimqStmt(p, CQ_SQL_LANE_CHANGE_KEY);
   claimqBindInt(p, &s, CQ_LANE_CHANGE_KEY_job, pE->iJob);
   claimqBindText(p, &s, CQ_LANE_CHANGE_KEY_lane, lane);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   if( claimqStep(p, &s) ){
+    int bEnded = (int)claimqColInt(&s, CQ_COL_LANE_CHANGE_KEY_ended);
     claimqFail(p, CQ_CONFLICT, "job %lld of lane '%.*s' has the same source "
-        "key: cancel one of the two",
-        claimqColInt(&s, CQ_COL_LANE_CHANGE_KEY_job_id),
-        claimqShown(lane), lane.z);
+        "key%s", claimqColInt(&s, CQ_COL_LANE_CHANGE_KEY_job_id),
+        claimqShown(lane), lane.z,
+        bEnded ? ", which stays taken: see unique_for_ms"
+               : ": cancel one of the two");
   }
   claimqStmtDone(p, &s);
 }

@@ -493,6 +493,20 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 }
 
 /*
+** When a job of a set will be claimable that is not now.  CQ_I64_MAX also after
+** an error.
+*/
+CQ_PRIV i64 claimqLaneLater(CqOp *p, CqClaim *pC, i64 iSet){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
+  claimqBindText(p, &s, CQ_LANE_LATER_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_LATER_partition, pC->aArg[CQ_LANE_PARTITION].i);
+  claimqBindInt(p, &s, CQ_LANE_LATER_set, iSet);
+  claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
+  return claimqLookLater(p, &s);
+}
+
+/*
 ** When a claim could succeed: now, or when a job of a set that the worker
 ** satisfies falls due or a lease ends, or a schedule is due: to put its job is
 ** work for any worker of the lane.
@@ -512,17 +526,10 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
     }
   }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
-    CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
-    i64 iLater;
-    claimqBindText(p, &s, CQ_LANE_LATER_lane, pC->aArg[CQ_LANE_LANE].t);
-    claimqBindInt(p, &s, CQ_LANE_LATER_partition,
-                  pC->aArg[CQ_LANE_PARTITION].i);
-    claimqBindInt(p, &s, CQ_LANE_LATER_set, i<0 ? 0 : pL->sets.a[i]);
-    claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
-    claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
-    iLater = claimqLookLater(p, &s);
+    i64 iSet = i<0 ? 0 : pL->sets.a[i];
+    i64 iLater = claimqLaneLater(p, pC, iSet);
     if( iLater<iAt ) iAt = iLater;
-    iLater = claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]);
+    iLater = claimqLimitLater(p, pC, iSet);
     if( iLater<iAt ) iAt = iLater;
   }
   if( iAt<iOpens ) iAt = iOpens;

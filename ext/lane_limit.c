@@ -157,6 +157,7 @@ static CqLaneLimit *cqLimitOfLane(CqOp *p, CqText lane){
   claimqBindText(p, &s, CQ_LIMIT_ROW_lane, lane);
   if( claimqStep(p, &s) && (pL = claimqMalloc(p, sizeof(*pL)))!=0 ){
     pL->lane = lane;
+    pL->iOpens = CQ_I64_MAX;
     pL->own.nActive = cqLimitCol(&s, CQ_COL_LIMIT_ROW_max_active);
     pL->own.nRate = cqLimitCol(&s, CQ_COL_LIMIT_ROW_rate);
     pL->own.nPer = claimqColInt(&s, CQ_COL_LIMIT_ROW_per_ms);
@@ -197,6 +198,7 @@ CQ_PRIV void claimqLimitFree(CqLaneLimit *pL){
   sqlite3_free(pL->aTurn);
   claimqIdsClear(&pL->late);
   claimqIdsClear(&pL->wrong);
+  claimqIdsClear(&pL->empty);
   sqlite3_free(pL);
 }
 
@@ -395,7 +397,8 @@ static void cqLimitRead(CqOp *p, CqClaim *pC, int iHead){
 #define CQ_ASK_FIRST 4            /* So many jobs of a head to begin with */
 
 /*
-** Offer the jobs of a set that belongs to a group.  Returns 1 if it has any.
+** Offer the jobs of a set that belongs to a group.  Returns 1 if it has any; if
+** it has none, note what tells when it will.
 */
 static int cqLimitHead(
   CqOp *p, CqClaim *pC, i64 iSet, i64 iGroup, i64 iTurn
@@ -406,6 +409,9 @@ static int cqLimitHead(
   int i = cqLimitGroup(p, pL, iGroup, pC->nMax);
   if( i<0 ) return 0;
   nRoom = pL->aGroup[i].room.nRoom;
+  if( nRoom==0 && pL->aGroup[i].room.iNext<pL->iOpens ){
+    pL->iOpens = pL->aGroup[i].room.iNext;
+  }
   if( nRoom==0 || !cqLimitGrow(p, (void**)&pL->aHead, pL->nHead,
                                &pL->nHeadAlloc, sizeof(CqHeadUse)) ){
     return 0;
@@ -418,7 +424,10 @@ static int cqLimitHead(
   pH->iTurn = iTurn;
   pH->nAsked = nRoom<CQ_ASK_FIRST ? nRoom : CQ_ASK_FIRST;
   cqLimitRead(p, pC, pL->nHead);
-  if( pH->nGot==0 ) return 0;
+  if( pH->nGot==0 ){
+    if( iGroup ) claimqIdsAdd(p, &pL->empty, iSet);
+    return 0;
+  }
   pL->nHead++;
   return 1;
 }
@@ -462,10 +471,25 @@ static int cqLimitKept(const CqLaneLimit *pL, const CqStmt *pS){
 }
 
 /*
+** Offer the jobs of the head that pS, LIMIT_OPEN or LIMIT_LATE, stands on, at
+** the turn of its group.  Returns 1 if it has any, and stands where its turn
+** puts it.  A head of another turn, whose group is closed, or that is empty, is
+** wrong: it is looked at again when something is written.
+*/
+static int cqLimitOffer(CqOp *p, CqClaim *pC, const CqStmt *pS){
+  CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
+  i64 iHead = claimqColInt(pS, CQ_COL_LIMIT_OPEN_head_id);
+  i64 iTurn = pL->bFair ? claimqColInt(pS, CQ_COL_LIMIT_OPEN_group_turn) : 0;
+  int bRight = cqLimitHead(p, pC, -iHead,
+                   claimqColInt(pS, CQ_COL_LIMIT_OPEN_group_id), iTurn)
+            && claimqColInt(pS, CQ_COL_LIMIT_OPEN_turn)==iTurn;
+  if( !bRight ) claimqIdsAdd(p, &pL->wrong, iHead);
+  return bRight;
+}
+
+/*
 ** Offer what a set of capabilities has: jobs without a group, what has fallen
-** due, and of the open heads the first nMax that keep what they promise.  A
-** head whose group is closed, or that is empty, is wrong: it is looked at
-** again when something is written.
+** due, and of the open heads the first nMax that keep what they promise.
 */
 static void cqLimitSet(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
@@ -477,26 +501,14 @@ static void cqLimitSet(CqOp *p, CqClaim *pC, i64 iSet){
   while( claimqStep(p, &s) ){
     i64 iHead = claimqColInt(&s, CQ_COL_LIMIT_OPEN_head_id);
     claimqIdsAdd(p, &pL->late, iHead);
-    if( !cqLimitHead(p, pC, -iHead,
-            claimqColInt(&s, CQ_COL_LIMIT_OPEN_group_id),
-            claimqColInt(&s, CQ_COL_LIMIT_OPEN_turn)) ){
-      claimqIdsAdd(p, &pL->wrong, iHead);
-      pL->bSoon = 1;
-    }
+    cqLimitOffer(p, pC, &s);
   }
   claimqStmtDone(p, &s);
   s = cqLimitStmt(p, pC, CQ_SQL_LIMIT_OPEN, iSet);
   while( nGood<pC->nMax && claimqStep(p, &s) ){
     i64 iHead = claimqColInt(&s, CQ_COL_LIMIT_OPEN_head_id);
     if( cqLimitAmong(&pL->late, nLate, iHead) ) continue;
-    if( cqLimitHead(p, pC, -iHead,
-            claimqColInt(&s, CQ_COL_LIMIT_OPEN_group_id),
-            claimqColInt(&s, CQ_COL_LIMIT_OPEN_turn)) ){
-      nGood += cqLimitKept(pL, &s);
-    }else{
-      claimqIdsAdd(p, &pL->wrong, iHead);
-      pL->bSoon = 1;
-    }
+    if( cqLimitOffer(p, pC, &s) ) nGood += cqLimitKept(pL, &s);
   }
   claimqStmtDone(p, &s);
 }
@@ -571,17 +583,34 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
 }
 
 /*
+** When the heads that were met, and promised more than they have, will have
+** something: their group opens, or one of their jobs falls due.
+*/
+static i64 cqLimitMet(CqOp *p, CqClaim *pC){
+  const CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
+  i64 iAt = pL->iOpens;
+  int i;
+  for(i=0; i<pL->empty.n && p->rc==SQLITE_OK; i++){
+    i64 iLater = claimqLaneLater(p, pC, pL->empty.a[i]);
+    if( iLater<iAt ) iAt = iLater;
+  }
+  return iAt;
+}
+
+/*
 ** When the heads of a set will have something to give that they do not have
-** now; CQ_I64_MAX if never, or if the lane keeps no groups.
+** now; CQ_I64_MAX if never, or if the lane keeps no groups.  Those that were
+** met belong to several sets, and are asked with set 0.
 */
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
   i64 iAt = CQ_I64_MAX;
   CqStmt s;
   if( p->rc || pL==0 || !pL->bGroups ) return iAt;
-  if( pL->bSoon ) iAt = claimqAddSat(claimqNow(p), 1);
-  else if( pL->bBack && pL->group.nRate>0 ){
-    iAt = claimqAddSat(claimqNow(p), pL->group.nPer);
+  if( iSet==0 ) iAt = cqLimitMet(p, pC);
+  if( pL->bBack && pL->group.nRate>0 ){
+    i64 iBack = claimqAddSat(claimqNow(p), pL->group.nPer);
+    if( iBack<iAt ) iAt = iBack;
   }
   s = claimqStmt(p, CQ_SQL_LIMIT_WHEN);
   claimqBindText(p, &s, CQ_LIMIT_WHEN_lane, pC->aArg[CQ_LANE_LANE].t);
@@ -709,7 +738,6 @@ static void cqLimitMerge(CqOp *p, CqLimitCall *pE){
 */
 static void cqLimitLoad(CqOp *p, CqTask *pTask){
   CqLimitCall *pE = (CqLimitCall*)pTask;
-  claimqNow(p);
   cqLimitMerge(p, pE);
   pTask->eNeed = CQ_NEED_MANY;
 }

@@ -69,13 +69,19 @@ CQ_PRIV void claimqRequestFor(
 
 /*
 ** The call has a request: say what it is for.  The first argument, if it has
-** one, is its scope.
+** one, is its scope.  (Only integers may be given as REAL: 7.0 is the key 7.)
 */
 CQ_PRIV void claimqRequestCall(CqOp *p, const CqCall *pCall){
   CqText scope = {0, 0}, none = {0, 0};
   if( p->pReq==0 || p->rc ) return;
-  if( pCall->pDef->nArg>0 && sqlite3_value_type(pCall->apVal[0])!=SQLITE_NULL ){
-    scope = claimqValueText(p, pCall->apVal[0]);
+  if( pCall->pDef->nArg>0 ){
+    sqlite3_value *pKey = pCall->apVal[0];
+    if( sqlite3_value_type(pKey)==SQLITE_FLOAT ){
+      scope.n = claimqI64Text(sqlite3_value_int64(pKey), p->pReq->zKey);
+      scope.z = p->pReq->zKey;
+    }else{
+      scope = claimqTextOrNull(p, pKey);
+    }
   }
   claimqRequestFor(p, pCall->pDef->zName, scope, none);
 }

@@ -91,5 +91,32 @@ FROM (SELECT job_id, CASE
       SELECT 1 FROM {{S}}.claimq_flow_job AS f
       WHERE f.flow_id=j.flow_id AND f.job_id=j.job_id)
     THEN 'it is not in claimq_flow_job'
+    WHEN source_key IS NOT NULL AND terminal_at_ms IS NULL
+      AND (EXISTS (SELECT 1 FROM {{S}}.claimq_after AS a
+                   WHERE a.job_id=j.job_id)
+        OR EXISTS (SELECT 1 FROM {{S}}.claimq_after AS a
+                   WHERE a.after_id=j.job_id))
+      AND NOT EXISTS (
+        SELECT 1 FROM {{S}}.claimq_tied AS t WHERE t.lane_id=j.lane_id
+          AND t.source_key=j.source_key AND t.job_id=j.job_id)
+    THEN 'it is not in claimq_tied'
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
+
+-- fragment: AFTER_CHECK_HINT
+-- Rows of table $1, whose key is $2 and $3, are hints, and REPLACE leaves those
+-- of the job that it removes.  But none is of a job that never was.
+SELECT '$1' AS table_name, $2||'/'||$3 AS row_key,
+  'there never was its job' AS problem
+FROM {{S}}.$1
+WHERE typeof(job_id)<>'integer' OR job_id NOT BETWEEN 1 AND ifnull((
+  SELECT seq FROM {{S}}.sqlite_sequence WHERE name='claimq_job'), 0)
+
+-- name: AFTER_CHECK_UNIQUE like CHECK
+{{AFTER_CHECK_HINT claimq_unique lane_id source_key}}
+
+-- name: AFTER_CHECK_TIED like CHECK
+{{AFTER_CHECK_HINT claimq_tied lane_id source_key}}
+
+-- name: AFTER_CHECK_FLOW like CHECK
+{{AFTER_CHECK_HINT claimq_flow_job flow_id job_id}}

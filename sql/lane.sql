@@ -388,12 +388,20 @@ FROM {{S}}.claimq_job WHERE job_id=:job
 SELECT lane_id FROM {{S}}.claimq_job WHERE job_id=:job
 
 -- name: LANE_CHANGE_KEY
--- Another job of lane :lane that has the source key of this one.
-SELECT o.job_id AS job_id
+-- Another job of lane :lane that has the source key of this one, or had it and
+-- keeps it: ended.
+SELECT o.job_id AS job_id, 0 AS ended
 FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_job AS o
   INDEXED BY claimq_job_by_key
 WHERE j.job_id=:job AND o.lane_id=:lane AND o.source_key=j.source_key
   AND o.terminal_at_ms IS NULL AND o.job_id<>:job
+UNION ALL
+SELECT o.job_id, 1
+FROM {{S}}.claimq_job AS j CROSS JOIN {{S}}.claimq_unique AS u
+  CROSS JOIN {{S}}.claimq_job AS o
+WHERE j.job_id=:job AND u.lane_id=:lane AND u.source_key=j.source_key
+  AND u.until_ms>:now AND o.job_id=u.job_id AND o.source_key=u.source_key
+  AND o.job_id<>:job
 
 -- name: LANE_CHANGE
 -- What is NULL stays.  A job whose claim has expired stays active, where it is.
@@ -414,10 +422,13 @@ UPDATE OR ABORT {{S}}.claimq_job SET lane_id=ifnull(:lane, lane_id),
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
 -- fragment: LANE_CANCELLED
--- Whoever held it does not any more.
-settled_claim_id=claim_id, settled_token=lease_token, {{CLAIM_NONE}},
-previous_claim_id=NULL, settled_at_ms=:now, settled_owner_id=NULL,
-settled_by='cancel', state='cancelled', waits_for=NULL, awaited=NULL,
+-- Whoever held it does not any more.  If nobody did, it still knows how its
+-- last claim was settled: that verb may be repeated.
+settled_by=iif(claim_id IS NULL, ifnull(settled_by, 'cancel'), 'cancel'),
+settled_claim_id=ifnull(claim_id, settled_claim_id),
+settled_token=iif(claim_id IS NULL, settled_token, lease_token),
+{{CLAIM_NONE}}, previous_claim_id=NULL, settled_at_ms=:now,
+settled_owner_id=NULL, state='cancelled', waits_for=NULL, awaited=NULL,
 slot=NULL, terminal_at_ms=:now
 
 -- name: LANE_CANCEL
@@ -585,6 +596,10 @@ GROUP BY scope
 --------------------------------------------------------------------------
 -- claimq_check
 
+-- fragment: LANE_REQUIRES_NOTHING
+-- An empty list, however that is written.
+trim(required_capabilities, '[] '||char(9,10,13))=''
+
 -- name: LANE_CHECK like CHECK
 SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
 FROM (SELECT job_id, CASE
@@ -596,12 +611,14 @@ FROM (SELECT job_id, CASE
     WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
     {{CHECK_INT created_at_ms}} {{CHECK_INT available_at_ms}}
     {{CHECK_INT_NULL due}} {{CHECK_INT_NULL terminal_at_ms}}
-    {{CHECK_INT attempt_index}} {{CHECK_INT retry_count}}
+    {{CHECK_COUNT attempt_index}} {{CHECK_COUNT retry_count}}
     {{CHECK_COUNT reclaim_count}} {{CHECK_COUNT attempts}}
     {{CHECK_COUNT max_attempts}} {{CHECK_COUNT max_reclaims}}
     {{CHECK_COUNT backoff_ms}} {{CHECK_COUNT backoff_factor}}
     {{CHECK_COUNT backoff_max_ms}}
     {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_ONE_CLAIM qjc job_id}}
+    WHEN settled_by NOT IN ('complete','release','retry','dead','reject',
+        'revoke','cancel','after','reclaim_cap') THEN 'bad settled_by'
     WHEN claim_id IS NOT NULL AND state<>'active'
     THEN 'claimed, and not active'
     WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
@@ -621,8 +638,7 @@ FROM (SELECT job_id, CASE
       SELECT 1 FROM {{S}}.claimq_capset AS s WHERE s.cap_id=j.cap_id
         AND s.lane_id=j.lane_id AND s.partition_key=j.partition_key
         AND s.required=j.required_capabilities)
-      OR cap_id=0 AND required_capabilities NOT IN ('[]','[ ]')
-        AND trim(required_capabilities, '[] '||char(9,10,13))<>'')
+      OR cap_id=0 AND NOT {{LANE_REQUIRES_NOTHING}})
     THEN 'cap_id is not of required_capabilities'
     WHEN NOT claimq_sound(lane_id, source_key, last_error,
         required_capabilities, {{CHECK_LEASE_TEXTS}})
@@ -631,6 +647,7 @@ FROM (SELECT job_id, CASE
 WHERE problem IS NOT NULL
 
 -- name: LANE_CHECK_PAST like CHECK
+-- (Attempts that a job had elsewhere may be added, with numbers before 0.)
 SELECT 'claimq_past' AS table_name, job_id||'/'||attempt_index AS row_key,
   problem
 FROM (SELECT job_id, attempt_index, CASE

@@ -346,6 +346,9 @@ CREATE TRIGGER {{S}}.claimq_job_slot AFTER UPDATE OF slot ON claimq_job
 WHEN new.slot IS NOT NULL OR old.slot IS NOT NULL OR new.cap_id<0
   OR old.cap_id<0
 BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: the slot of a job that is held is given by claimq')
+  FROM claimq_limit WHERE lane_id=new.lane_id
+    AND new.slot IS NULL AND old.slot IS NOT NULL AND new.claim_id IS NOT NULL;
   INSERT OR ABORT INTO claimq_slot_taken
     SELECT new.lane_id, ifnull((
         SELECT group_id FROM claimq_head WHERE head_id=-new.cap_id), 0),
@@ -525,20 +528,25 @@ FROM {{S}}.claimq_job AS j WHERE job_id=:job
 -- fragment: LIMIT_HEADS
 lane_id=:lane AND partition_key=:partition AND cap_id=:set
 
+-- fragment: LIMIT_HEAD
+head_id, group_id, turn, priority, created_at_ms, job_id, (
+  SELECT g.turn FROM {{S}}.claimq_group AS g
+  WHERE g.group_id=claimq_head.group_id) AS group_turn
+
 -- name: LIMIT_OPEN
 -- The heads of a set that may be taken from, in order; and what they promise.
-SELECT head_id, group_id, turn, priority, created_at_ms, job_id
+SELECT {{LIMIT_HEAD}}
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place=-1
 ORDER BY turn, priority DESC, created_at_ms, job_id
 
 -- name: LIMIT_LATE like LIMIT_OPEN
 -- Those of which something has fallen due: the group opened, or a job waited.
-SELECT head_id, group_id, turn, priority, created_at_ms, job_id
+SELECT {{LIMIT_HEAD}}
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE {{LIMIT_HEADS}} AND place BETWEEN 0 AND :now
 UNION ALL
-SELECT head_id, group_id, turn, priority, created_at_ms, job_id
+SELECT {{LIMIT_HEAD}}
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_due
 WHERE {{LIMIT_HEADS}} AND due BETWEEN 0 AND :now
 
@@ -752,7 +760,8 @@ FROM (SELECT job_id, CASE
           AND g.group_key=j.group_key AND h.cap_id=ifnull((
             SELECT s.cap_id FROM {{S}}.claimq_capset AS s
             WHERE s.lane_id=j.lane_id AND s.partition_key=j.partition_key
-              AND s.required=j.required_capabilities), 0))
+              AND s.required=j.required_capabilities),
+            iif({{LANE_REQUIRES_NOTHING}}, 0, NULL)))
     THEN 'cap_id is not of group_key'
     WHEN slot IS NOT NULL AND NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_slot AS s WHERE s.job_id=j.job_id)
@@ -788,9 +797,14 @@ FROM (SELECT h.head_id, CASE
                      g.opens_at_ms)
       OR h.place=-1 AND (h.job_id IS NULL OR h.due IS NOT w.due)
     THEN 'place is not when it can be taken from'
+    WHEN h.turn<>(l.fair<>0)*g.turn THEN 'turn is not that of its group'
+    WHEN h.priority IS NOT f.priority OR h.created_at_ms IS NOT f.created_at_ms
+    THEN 'priority and created_at_ms are not those of its first job'
   END AS problem
   FROM {{S}}.claimq_head AS h LEFT JOIN {{S}}.claimq_group AS g
     ON g.group_id=h.group_id
+  LEFT JOIN {{S}}.claimq_limit AS l ON l.lane_id=g.lane_id
+  LEFT JOIN {{S}}.claimq_job AS f ON f.job_id=h.job_id
   LEFT JOIN (
     SELECT j.cap_id, min(j.due) AS due FROM {{S}}.claimq_job AS j NOT INDEXED
     WHERE j.cap_id<0 AND j.due>=0 AND j.terminal_at_ms IS NULL

@@ -504,7 +504,9 @@ CREATE TABLE {{S}}.claimq_capset(
 -- settled_by and what follows it say how the last claim that is over ended,
 -- other than by being displaced by another claim: complete, release, retry,
 -- dead (a retry too many), reject, revoke, cancel, reclaim_cap.  A verb that is
--- repeated answers from there.
+-- repeated answers from there.  Of a job that was cancelled before it was ever
+-- claimed settled_by is cancel, too, or after: because of one that it waited
+-- for.
 --
 -- The constraint at the end says what goes with each state: these columns only
 -- change together.  (A trigger that saw to it would cost each claim and each
@@ -574,13 +576,15 @@ CREATE TABLE {{S}}.claimq_job(
   result          ANY,
   payload         ANY,
   CONSTRAINT "claimq: bad_argument: state, due, claim_id, expires_at_ms and terminal_at_ms of a job change together: use claimq's functions"
-  CHECK(terminal_at_ms IS NULL AND claim_id IS NULL AND waits_for IS NULL
+  CHECK(terminal_at_ms IS NULL AND (
+        claim_id IS NULL AND waits_for IS NULL
         AND (state='ready' OR state='delayed')
-    OR terminal_at_ms IS NULL AND waits_for IS NULL AND state='active'
+      OR waits_for IS NULL AND state='active'
+        AND (claim_id IS NOT NULL OR owner_id IS NULL)
         AND (due<0 OR due IS NULL OR due=max(0, ifnull(expires_at_ms, 0)))
-    OR terminal_at_ms IS NULL AND claim_id IS NULL AND state='blocked'
-        AND waits_for IS NOT NULL AND due IS NULL AND on_failure IS NOT NULL
-        AND (on_failure='cancel' OR on_failure='run')
+      OR claim_id IS NULL AND state='blocked' AND waits_for IS NOT NULL
+        AND due IS NULL AND on_failure IS NOT NULL
+        AND (on_failure='cancel' OR on_failure='run'))
     OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND waits_for IS NULL
         AND awaited IS NULL
         AND (state='completed' OR state='failed' OR state='cancelled'))
@@ -845,16 +849,16 @@ BEGIN
   VALUES(new.job_id, NOT claimq_capable(new.required_capabilities, '[]'));
 END;
 
--- A plain UPDATE of available_at_ms moves a job that waits.  It must be a time.
-CREATE TRIGGER {{S}}.claimq_job_move AFTER UPDATE OF available_at_ms
-ON claimq_job
+-- A plain UPDATE of available_at_ms moves a job that waits.  It must be a time,
+-- and so must created_at_ms, which only an INSERT may leave out.
+CREATE TRIGGER {{S}}.claimq_job_move
+AFTER UPDATE OF available_at_ms, created_at_ms ON claimq_job
 WHEN new.due>=0 AND new.due IS old.due AND new.state<>'active'
     AND new.due<>max(0, new.available_at_ms)
-  OR new.available_at_ms IS NULL
+  OR new.available_at_ms IS NULL OR new.created_at_ms IS NULL
 BEGIN
-  SELECT RAISE(ABORT,
-    'claimq: bad_argument: available_at_ms may not be NULL')
-  WHERE new.available_at_ms IS NULL;
+  SELECT RAISE(ABORT, 'claimq: bad_argument: available_at_ms and created_at_ms may not be NULL')
+  WHERE new.available_at_ms IS NULL OR new.created_at_ms IS NULL;
   INSERT OR ABORT INTO claimq_job_put VALUES(new.job_id, new.created_at_ms);
 END;
 
@@ -863,7 +867,9 @@ CREATE TRIGGER {{S}}.claimq_job_due AFTER UPDATE OF due ON claimq_job
 WHEN new.terminal_at_ms IS NULL
   AND (new.due>=0 AND new.state<>'active'
       AND new.due<>max(0, ifnull(new.available_at_ms, new.created_at_ms))
-    OR new.due IS NULL AND (new.state='ready' OR new.state='delayed'))
+    OR new.due<-1
+    OR new.due IS NULL AND (new.state='ready' OR new.state='delayed'
+      OR new.state='active' AND new.reclaim='auto'))
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
@@ -1014,6 +1020,15 @@ CREATE TABLE {{S}}.claimq_after(
 
 CREATE INDEX {{S}}.claimq_after_by_after ON claimq_after(after_id);
 
+CREATE TRIGGER {{S}}.claimq_job_on_failure AFTER UPDATE OF on_failure
+ON claimq_job
+WHEN NOT ifnull(new.on_failure='cancel' OR new.on_failure='run',
+                old.on_failure IS NULL)
+BEGIN
+  SELECT RAISE(ABORT,
+    'claimq: bad_argument: on_failure must be ''cancel'' or ''run''');
+END;
+
 -- Whether others wait for a job follows from claimq_after.
 CREATE TRIGGER {{S}}.claimq_job_unawaited AFTER UPDATE OF awaited ON claimq_job
 WHEN new.awaited IS NOT old.awaited AND new.terminal_at_ms IS NULL
@@ -1124,6 +1139,9 @@ CREATE TABLE {{S}}.claimq_tied(
   PRIMARY KEY(lane_id, source_key)
 ) STRICT, WITHOUT ROWID;
 
+-- A job that waits for one that has failed already is cancelled at once, and
+-- what waits for it follows: so it is only said when that is done that it was
+-- cancelled because of another, see claimq_job_awaited.
 CREATE TRIGGER {{S}}.claimq_after_insert AFTER INSERT ON claimq_after
 BEGIN
   SELECT RAISE(ABORT, 'claimq: not_found: there is no such job: insert both before the row that says which waits for which')
@@ -1147,8 +1165,8 @@ BEGIN
     AND (SELECT p.terminal_at_ms IS NULL FROM claimq_job AS p
          WHERE p.job_id=new.after_id);
   UPDATE claimq_job SET state='cancelled', waits_for=NULL,
-    settled_by='cancel', settled_claim_id=NULL, settled_token=NULL,
-    settled_owner_id=NULL, awaited=NULL, slot=slot,
+    settled_by=ifnull(settled_by, 'to be after'), settled_owner_id=NULL,
+    awaited=NULL, slot=slot,
     settled_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
       FROM claimq_job AS p WHERE p.job_id=new.after_id)),
     terminal_at_ms=max(created_at_ms, (SELECT p.terminal_at_ms
@@ -1156,6 +1174,8 @@ BEGIN
   WHERE job_id=new.job_id AND terminal_at_ms IS NULL AND on_failure='cancel'
     AND EXISTS(SELECT 1 FROM claimq_job AS p WHERE p.job_id=new.after_id
       AND (p.state='failed' OR p.state='cancelled'));
+  UPDATE claimq_job SET settled_by='after'
+  WHERE job_id=new.job_id AND settled_by='to be after';
 END;
 
 CREATE TRIGGER {{S}}.claimq_after_delete AFTER DELETE ON claimq_after
@@ -1207,7 +1227,8 @@ CREATE TABLE {{S}}.claimq_unique(
   PRIMARY KEY(lane_id, source_key)
 ) STRICT, WITHOUT ROWID;
 
--- claimq_change(), or a plain UPDATE: the key goes with its job.
+-- claimq_change(), or a plain UPDATE: the key goes with its job.  Where the key
+-- is taken for longer it stays so.
 CREATE TRIGGER {{S}}.claimq_job_rekeyed AFTER UPDATE OF lane_id, source_key
 ON claimq_job
 WHEN old.source_key IS NOT NULL
@@ -1217,7 +1238,8 @@ BEGIN
   SELECT new.lane_id, new.source_key, job_id, until_ms FROM claimq_unique
   WHERE lane_id=old.lane_id AND source_key=old.source_key
     AND job_id=new.job_id AND new.source_key IS NOT NULL
-  ON CONFLICT DO UPDATE SET job_id=excluded.job_id, until_ms=excluded.until_ms;
+  ON CONFLICT DO UPDATE SET job_id=excluded.job_id, until_ms=excluded.until_ms
+  WHERE until_ms<excluded.until_ms;
   DELETE FROM claimq_unique WHERE lane_id=old.lane_id
     AND source_key=old.source_key AND job_id=old.job_id;
 END;

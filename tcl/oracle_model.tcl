@@ -454,14 +454,20 @@ proc model::sorted_caps {opts} {
   return $opts
 }
 
+# The job that keeps a key although it may have ended, "" if none.
+proc model::kept_key {lane key now} {
+  if {$key eq "NULL" || ![dict exists $::model::unique [list $lane $key]]} {
+    return ""
+  }
+  lassign [dict get $::model::unique [list $lane $key]] id until
+  return [expr {$until > $now ? $id : ""}]
+}
+
 proc model::submit {lane payload opts now} {
   due_at $opts $now
   set key [opt $opts source_key]
-  set id [job_by_key $lane $key]
-  if {$id ne ""} {return $id}
-  if {$key ne "NULL" && [dict exists $::model::unique [list $lane $key]]} {
-    lassign [dict get $::model::unique [list $lane $key]] id until
-    if {$until > $now} {return $id}
+  foreach id [list [job_by_key $lane $key] [kept_key $lane $key $now]] {
+    if {$id ne ""} {return $id}
   }
   set preds [lsort -unique -integer [regexp -all -inline {\d+} \
     [opt $opts after {}]]]
@@ -835,8 +841,10 @@ proc model::change {id opts now} {
   set opts [sorted_caps $opts]
   if {[dict exists $opts lane]} {
     set key [dict get $row source_key]
-    set other [job_by_key [dict get $opts lane] $key]
-    if {$other ni [list {} $id]} {fail conflict}
+    foreach other [list [job_by_key [dict get $opts lane] $key] \
+                        [kept_key [dict get $opts lane] $key $now]] {
+      if {$other ni [list {} $id]} {fail conflict}
+    }
     move_key $id [list [dict get $row lane_id] $key] \
       [list [dict get $opts lane] $key]
   }
@@ -859,12 +867,15 @@ proc model::change {id opts now} {
   return 'changed'
 }
 
-# A key that the job keeps beyond its end (unique_for_ms) goes with it.
+# A key that the job keeps beyond its end (unique_for_ms) goes with it, but for
+# a time that is over takes none from another that is over later.
 proc model::move_key {id from to} {
   if {![dict exists $::model::unique $from]} return
   set value [dict get $::model::unique $from]
   if {[lindex $value 0] != $id} return
   drop unique $from
+  if {[dict exists $::model::unique $to]
+      && [lindex [dict get $::model::unique $to] 1] >= [lindex $value 1]} return
   dict set ::model::unique $to $value
 }
 
@@ -875,7 +886,7 @@ proc model::cancel_job {id force now} {
   if {[dict get $row terminal_at_ms] ne "NULL"} {return 'missing'}
   if {[live $row $now] && !$force} {return 'claimed'}
   end_attempt $id $now cancelled NULL
-  set_row job $id settled {}
+  if {[dict get $row claim_id] ne "NULL"} {set_row job $id settled {}}
   end_job $id cancelled $now NULL
   return 'cancelled'
 }

@@ -264,7 +264,8 @@ static void cqTestCronFaults(void){
     { "* * * * mon-", CQ_CRON_SYNTAX, 4, "mon-" },
     { "* * * * mon-x", CQ_CRON_SYNTAX, 4, "mon-x" },
     { "* * * * 1#2", CQ_CRON_SYNTAX, 4, "1#2" },
-    { "* * * * *\n", CQ_CRON_SYNTAX, 4, "*\n" },
+    { "* * * * *\b", CQ_CRON_SYNTAX, 4, "*\b" },
+    { "* * * * *\x0e", CQ_CRON_SYNTAX, 4, "*\x0e" },
     { "* * * * \xc3\xa4", CQ_CRON_SYNTAX, 4, "\xc3\xa4" },
   };
   int i;
@@ -304,6 +305,7 @@ static void cqTestCronWords(void){
     { "@monthly", "0 0 1 * *" },       { "@yearly", "0 0 1 1 *" },
     { "@annually", "0 0 1 1 *" },      { " @DAILY\t", "0 0 * * *" },
     { " \t1  2\t3\t \t4 5 ", "1 2 3 4 5" },
+    { "\r\n1\n2\v3\f4\r5\r\n", "1 2 3 4 5" },
     { "EVERY 90 S", "every 90 s" },    { "every 90s", "every 90 s" },
     { "\tevery  90\ts ", "every 90000 ms" }, { "every 3 m", "every 180s" },
     { "every 2 h", "every 120 m" },    { "every 2 d", "every 48 h" },
