@@ -411,9 +411,8 @@ CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
-/* The next object after number *pi that should be there and is not, or 0; for
-** the first *pi is 0. */
-CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp*, int *pi);
+/* What is wrong with an object of the schema, for claimq_check; or 0. */
+CQ_PRIV const char *claimqSchemaProblem(CqOp*, const CqSchemaObj*);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
@@ -488,7 +487,7 @@ CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
 /* Before anything is written: read_only, unsupported. */
-CQ_PRIV void claimqCheckTriggers(CqOp*);
+CQ_PRIV void claimqCheckConfig(CqOp*);
 CQ_PRIV void claimqCheckWritable(CqOp*);
 /* Inside the user's transaction: nested_write if the call stands in a writing
 ** statement, which SQLite might not undo. */
