@@ -328,8 +328,8 @@ struct CqConn {
   u8 bSettings;                   /* mSettings is what the database has */
   u8 mSettings;                   /* CQ_SET_*, as last read */
   u8 bUtf8;                       /* main is known to be in UTF-8 */
-  u8 bWritable;                   /* main is known not to be read-only, and
-                                  ** triggers were on */
+  u8 bWritable;                   /* main is known not to be read-only and of
+                                  ** our format; triggers and views were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
   u8 bClock;                      /* The time it gets was read from the clock */
@@ -486,9 +486,10 @@ CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
-/* Before anything is written: read_only, unsupported. */
-CQ_PRIV void claimqCheckConfig(CqOp*);
-CQ_PRIV void claimqCheckWritable(CqOp*);
+/* Before anything is written: read_only, unsupported, schema_mismatch. */
+CQ_PRIV void claimqCheckConfig(CqOp*);    /* Triggers and views are on */
+CQ_PRIV void claimqCheckWritable(CqOp*);  /* ... and main can be written */
+CQ_PRIV void claimqCheckSure(CqOp*);      /* ... and has our format */
 /* Inside the user's transaction: nested_write if the call stands in a writing
 ** statement, which SQLite might not undo. */
 CQ_PRIV void claimqCheckNested(CqOp*, const char *zWhat);

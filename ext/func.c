@@ -289,7 +289,25 @@ static const CqArgDef cqCapableArg[] = {
 };
 
 /*
-** NAME-XXXXXX.  36 does not divide 256, but 252 = 7*36 does: bytes above are
+** NAME-** read anything before.  If SQLite had to prepare such a statement again, the
+** settings and the format may have changed, and are read again, and triggers may
+** be switched off: raises schema_mismatch or unsupported then, and
+** clock_required if now was read from the clock and the settings do not allow
+** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
+** by anybody else the function does nothing.
+** read anything before.  If SQLite had to prepare such a statement again, the
+** settings and the format may have changed, and are read again, and triggers may
+** be switched off: raises schema_mismatch or unsupported then, and
+** clock_required if now was read from the clock and the settings do not allow
+** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
+** by anybody else the function does nothing.
+** read anything before.  If SQLite had to prepare such a statement again, the
+** settings and the format may have changed, and are read again, and triggers may
+** be switched off: raises schema_mismatch or unsupported then, and
+** clock_required if now was read from the clock and the settings do not allow
+** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
+** by anybody else the function does nothing.
+.  36 does not divide 256, but 252 = 7*36 does: bytes above are
 ** drawn again, so that all letters are equally likely.
 */
 static void cqOwnerIdFunc(CqOp *p, CqCall *pCall){
@@ -460,11 +478,11 @@ static const CqArgDef cqNoteArg[] = {
 /*
 ** claimq_clock(now) -> now.  It stands in statements that write without having
 ** read anything before.  If SQLite had to prepare such a statement again, the
-** settings may have changed, and are read again, and triggers may be switched
-** off: raises unsupported if they are, and clock_required if now was read from
-** the clock and the settings do not allow that.  (To look at both each time
-** would take 4 % of an enqueue.)  Called by anybody else the function does
-** nothing.
+** settings and the format may have changed, and are read again, and triggers may
+** be switched off: raises schema_mismatch or unsupported then, and
+** clock_required if now was read from the clock and the settings do not allow
+** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
+** by anybody else the function does nothing.
 */
 static void cqClockFunc(CqOp *p, CqCall *pCall){
   CqConn *pConn = p->pConn;
@@ -475,7 +493,7 @@ static void cqClockFunc(CqOp *p, CqCall *pCall){
     if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 0) ){
       claimqConnDoubt(pConn);
     }
-    claimqCheckWritable(p);
+    if( !pConn->bWritable ) claimqCheckSure(p);
     if( pConn->bClock && (claimqSettings(p) & CQ_SET_CLOCK) ){
       claimqFailClock(p);
     }

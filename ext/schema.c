@@ -248,11 +248,14 @@ static void cqLockFirst(CqOp *p){
 ** next call, and yet they need not be read by each: claimq_init() changes the
 ** schema along with them, so that SQLite prepares all statements anew.  Whoever
 ** uses a statement that was, or prepares one, forgets what the cache has (see
-** stmt.c); an operation that must be sure asks again after it has read.
+** stmt.c); an operation that must be sure asks again after it has read.  The
+** same holds for the version of the format, which another release may have
+** raised: raises schema_mismatch.
 */
 CQ_PRIV int claimqSettings(CqOp *p){
   CqConn *pConn = p->pConn;
   const void *z;
+  i64 iVersion = 0;
   CqStmt s;
   if( p->rc || pConn->bSettings ) return pConn->mSettings;
   cqLockFirst(p);
@@ -261,9 +264,14 @@ CQ_PRIV int claimqSettings(CqOp *p){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
     z = sqlite3_value_blob(claimqColValue(&s, CQ_COL_META_SETTINGS_name));
     pConn->bUtf8 = z && memcmp(z, "se", 2)==0;
-    pConn->bSettings = 1;
+    iVersion = claimqColInt(&s, CQ_COL_META_SETTINGS_version);
+    pConn->bSettings = iVersion==CLAIMQ_SCHEMA_VERSION;
   }
   claimqStmtDone(p, &s);
+  if( iVersion!=CLAIMQ_SCHEMA_VERSION ){
+    pConn->bChecked = 0;
+    claimqSchemaCheck(p);
+  }
   return pConn->mSettings;
 }
 
@@ -589,7 +597,7 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
     claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
     claimqExec(p, &s);
   }
-  if( pI->mNew!=pI->mOld ) cqSettingsWrite(p, pI->mNew);
+  if( pI->mNew!=pI->mOld || pI->iOld ) cqSettingsWrite(p, pI->mNew);
   cqSchemaProve(p);
   claimqTxnUnguard(p, pTask, &guard);
 }

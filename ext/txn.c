@@ -256,7 +256,10 @@ static int cqTxnNeed(const CqTask *pTask){
 static void cqTxnWrite(CqOp *p, CqTask *pTask){
   int eNeed = cqTxnNeed(pTask);
   if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
-  if( !pTask->bInit ) claimqCheckWritable(p);
+  if( !p->pConn->bWritable && !pTask->bInit ){
+    if( pTask->xLoad ) claimqCheckSure(p);
+    else claimqCheckWritable(p);
+  }
   if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
   if( p->rc ) return;
   p->bWrote = 1;
@@ -551,11 +554,7 @@ CQ_PRIV void claimqCheckConfig(CqOp *p){
 }
 
 /*
-** Before anything is written.  A database that was open for writing stays so.
-** Triggers and views can be switched off at any time; but then SQLite prepares
-** all statements anew, and a task that has read something when it is about to
-** write would know: see claimqConnDoubt().  One that has not finds out while it
-** writes: see claimq_clock().
+** May this connection write?  Raises read_only or unsupported if not.
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
   if( p->rc || p->pConn->bWritable ) return;
@@ -564,6 +563,19 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
         "the database is open read-only: claims and verbs need to write");
   }
   claimqCheckConfig(p);
+}
+
+/*
+** The same, when main was read or is being written: it must also have our
+** format.  A database that was open for writing stays so.  Triggers and views
+** can be switched off at any time, and another release may bring the tables to
+** its own format; but then SQLite prepares all statements anew, and a task that
+** has read something when it is about to write knows: see claimqConnDoubt().
+** One that has not finds out while it writes: see claimq_clock().
+*/
+CQ_PRIV void claimqCheckSure(CqOp *p){
+  claimqCheckWritable(p);
+  claimqSettings(p);
   p->pConn->bWritable = p->rc==SQLITE_OK;
 }
 

@@ -25,9 +25,11 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
 SELECT value FROM {{S}}.claimq_meta WHERE name='schema_version'
 
 -- name: META_SETTINGS
--- The settings of claimq_init(), a bit for each; and a text, whose bytes tell
--- whether the database is in UTF-8.
-SELECT value, name FROM {{S}}.claimq_meta WHERE name='settings'
+-- The settings of claimq_init(), a bit for each; a text, whose bytes tell
+-- whether the database is in UTF-8; and the version.
+SELECT value, name, (SELECT value FROM {{S}}.claimq_meta
+  WHERE name='schema_version') AS version
+FROM {{S}}.claimq_meta WHERE name='settings'
 
 -- name: META_SET
 UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
