@@ -143,7 +143,8 @@ struct CqArgDef {
   u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
-  i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
+  i64 iMin, iMax;                 /* Range of INT; of TEXT in bytes (what is
+                                  ** too short is told by who looks at it) */
   const char *const *(*xWords)(void);
   const char *zDoc;               /* For claimq_help: a few words, or 0 */
 };
@@ -175,7 +176,7 @@ struct CqArgDef {
 #define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
   .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
 
-#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMin = 1, .iMax = 255, \
   .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
@@ -752,6 +753,7 @@ struct CqFuncDef {
   u8 nMin;                        /* So many arguments must be given */
   u8 bRest;                       /* More values may follow: xFunc reads them;
                                   ** aOpt[], if any, is for claimq_help */
+  u8 bNow;                        /* The first of them may be now_ms */
   u8 eLook;                       /* They are the options of claimqLookArgs():
                                   ** 1 without now_ms, 2 with it */
   u8 bPlain;                      /* xFunc looks at apVal[] alone, which has

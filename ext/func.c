@@ -41,6 +41,7 @@ static char *cqFuncUsage(const CqFuncDef *pDef){
         pDef->aArg[i].zName);
   }
   if( z && pDef->nArg>pDef->nMin ) z = sqlite3_mprintf("%z]", z);
+  if( z && pDef->bNow ) z = sqlite3_mprintf("%z [, now_ms]", z);
   if( z && bPairs ){
     z = sqlite3_mprintf("%z%s", z, pDef->nArg ? " [, option, value]..."
                                              : "[option, value]...");
