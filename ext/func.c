@@ -290,25 +290,7 @@ static const CqArgDef cqCapableArg[] = {
 };
 
 /*
-** NAME-** read anything before.  If SQLite had to prepare such a statement again, the
-** settings and the format may have changed, and are read again, and triggers may
-** be switched off: raises schema_mismatch or unsupported then, and
-** clock_required if now was read from the clock and the settings do not allow
-** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
-** by anybody else the function does nothing.
-** read anything before.  If SQLite had to prepare such a statement again, the
-** settings and the format may have changed, and are read again, and triggers may
-** be switched off: raises schema_mismatch or unsupported then, and
-** clock_required if now was read from the clock and the settings do not allow
-** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
-** by anybody else the function does nothing.
-** read anything before.  If SQLite had to prepare such a statement again, the
-** settings and the format may have changed, and are read again, and triggers may
-** be switched off: raises schema_mismatch or unsupported then, and
-** clock_required if now was read from the clock and the settings do not allow
-** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
-** by anybody else the function does nothing.
-.  36 does not divide 256, but 252 = 7*36 does: bytes above are
+** NAME-XXXXXX.  36 does not divide 256, but 252 = 7*36 does: bytes above are
 ** drawn again, so that all letters are equally likely.
 */
 static void cqOwnerIdFunc(CqOp *p, CqCall *pCall){
@@ -479,8 +461,8 @@ static const CqArgDef cqNoteArg[] = {
 /*
 ** claimq_clock(now) -> now.  It stands in statements that write without having
 ** read anything before.  If SQLite had to prepare such a statement again, the
-** settings and the format may have changed, and are read again, and triggers may
-** be switched off: raises schema_mismatch or unsupported then, and
+** settings and the format may have changed, and are read again, and triggers or
+** views may be switched off: raises schema_mismatch or unsupported then, and
 ** clock_required if now was read from the clock and the settings do not allow
 ** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
 ** by anybody else the function does nothing.

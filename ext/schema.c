@@ -349,18 +349,20 @@ static void cqSchemaFits(CqOp *p, const char *zSql){
 }
 
 /*
-** The same for all statements, but for those that change the schema: they say
-** nothing of our tables, and an authorizer may not allow them.
+** The same for all statements, but for those that make or drop something: they
+** say nothing of our tables, and an authorizer may not allow them.
 */
 static void cqSchemaProve(CqOp *p){
-  int i;
+  static const int aSkip[] = {
+    CQ_SQL_CACHE_DECLARE, CQ_SQL_IDS_DECLARE, CQ_SQL_SCHEMA_BUMP,
+    CQ_SQL_SCHEMA_BUMPED, CQ_SQL_TXN_INIT_LOCK, CQ_SQL_TXN_INIT_UNLOCK
+  };
+  int i, j;
   for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
     const char *zSql = claimqSql[i].zSql;
     if( strchr(zSql, '%') ) continue;        /* A template */
-    if( strncmp(zSql, "CREATE ", 7)==0 || strncmp(zSql, "DROP ", 5)==0 ){
-      continue;
-    }
-    cqSchemaFits(p, zSql);
+    for(j=0; j<CQ_ARRAYSIZE(aSkip) && aSkip[j]!=i; j++){}
+    if( j==CQ_ARRAYSIZE(aSkip) ) cqSchemaFits(p, zSql);
   }
 }
 
@@ -542,9 +544,9 @@ static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
 
 /*
 ** Bring the schema to the new settings, object by object: first what goes, then
-** what comes.  Raises schema_mismatch if something is in the way.  Data of a new
-** database is inserted with its tables, data of a setting when the setting is
-** switched on.
+** what comes.  Raises schema_mismatch if something is in the way.  Data of a
+** new database is inserted with its tables, data of a setting when the setting
+** is switched on.
 */
 static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
   int bFresh = !cqMetaThere(p);
