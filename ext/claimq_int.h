@@ -143,7 +143,8 @@ struct CqArgDef {
   u8 bNoDefault;                  /* WORD: not given means something else */
   i64 iDefault;                   /* For INT and WORD */
   const char *zDefault;           /* For TEXT and JSON; 0 is NULL */
-  i64 iMin, iMax;                 /* Range of INT; iMax of TEXT in bytes */
+  i64 iMin, iMax;                 /* Range of INT; of TEXT in bytes (what is
+                                  ** too short is told by who looks at it) */
   const char *const *(*xWords)(void);
   const char *zDoc;               /* For claimq_help: a few words, or 0 */
 };
@@ -175,7 +176,7 @@ struct CqArgDef {
 #define CQ_ARG_TTL { CQ_ARG(INT, "ttl_ms"), .iDefault = 30000, \
   .eRole = CQ_ROLE_TTL, .zDoc = "how long the lease lasts" }
 
-#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMax = 255, \
+#define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMin = 1, .iMax = 255, \
   .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
 
 struct CqVal {
@@ -328,8 +329,8 @@ struct CqConn {
   u8 bSettings;                   /* mSettings is what the database has */
   u8 mSettings;                   /* CQ_SET_*, as last read */
   u8 bUtf8;                       /* main is known to be in UTF-8 */
-  u8 bWritable;                   /* main is known not to be read-only, and
-                                  ** triggers were on */
+  u8 bWritable;                   /* main is known not to be read-only and of
+                                  ** our format; triggers and views were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   sqlite3_stmt *pClock;           /* For claimq_clock(); or 0 */
   u8 bClock;                      /* The time it gets was read from the clock */
@@ -411,9 +412,8 @@ CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqSettingsSet(CqOp*, CqTask*, int mSetting);
 /* Turn "no such table" and the like into not_initialised, schema_mismatch. */
 CQ_PRIV void claimqSchemaDiagnose(CqOp*, const char *zSql);
-/* The next object after number *pi that should be there and is not, or 0; for
-** the first *pi is 0. */
-CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp*, int *pi);
+/* What is wrong with an object of the schema, for claimq_check; or 0. */
+CQ_PRIV const char *claimqSchemaProblem(CqOp*, const CqSchemaObj*);
 CQ_PRIV void claimqSchemaCheck(CqOp*);    /* Once per connection: version */
 
 /**************************************************************************
@@ -488,9 +488,10 @@ CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
-/* Before anything is written: read_only, unsupported. */
-CQ_PRIV void claimqCheckTriggers(CqOp*);
-CQ_PRIV void claimqCheckWritable(CqOp*);
+/* Before anything is written: read_only, unsupported, schema_mismatch. */
+CQ_PRIV void claimqCheckConfig(CqOp*);    /* Triggers and views are on */
+CQ_PRIV void claimqCheckWritable(CqOp*);  /* ... and main can be written */
+CQ_PRIV void claimqCheckSure(CqOp*);      /* ... and has our format */
 /* Inside the user's transaction: nested_write if the call stands in a writing
 ** statement, which SQLite might not undo. */
 CQ_PRIV void claimqCheckNested(CqOp*, const char *zWhat);
@@ -754,6 +755,7 @@ struct CqFuncDef {
   u8 nMin;                        /* So many arguments must be given */
   u8 bRest;                       /* More values may follow: xFunc reads them;
                                   ** aOpt[], if any, is for claimq_help */
+  u8 bNow;                        /* The first of them may be now_ms */
   u8 eLook;                       /* They are the options of claimqLookArgs():
                                   ** 1 without now_ms, 2 with it */
   u8 bPlain;                      /* xFunc looks at apVal[] alone, which has

@@ -41,6 +41,7 @@ static char *cqFuncUsage(const CqFuncDef *pDef){
         pDef->aArg[i].zName);
   }
   if( z && pDef->nArg>pDef->nMin ) z = sqlite3_mprintf("%z]", z);
+  if( z && pDef->bNow ) z = sqlite3_mprintf("%z [, now_ms]", z);
   if( z && bPairs ){
     z = sqlite3_mprintf("%z%s", z, pDef->nArg ? " [, option, value]..."
                                              : "[option, value]...");
@@ -460,11 +461,11 @@ static const CqArgDef cqNoteArg[] = {
 /*
 ** claimq_clock(now) -> now.  It stands in statements that write without having
 ** read anything before.  If SQLite had to prepare such a statement again, the
-** settings may have changed, and are read again, and triggers may be switched
-** off: raises unsupported if they are, and clock_required if now was read from
-** the clock and the settings do not allow that.  (To look at both each time
-** would take 4 % of an enqueue.)  Called by anybody else the function does
-** nothing.
+** settings and the format may have changed, and are read again, and triggers or
+** views may be switched off: raises schema_mismatch or unsupported then, and
+** clock_required if now was read from the clock and the settings do not allow
+** that.  (To look at all this each time would take 4 % of an enqueue.)  Called
+** by anybody else the function does nothing.
 */
 static void cqClockFunc(CqOp *p, CqCall *pCall){
   CqConn *pConn = p->pConn;
@@ -475,7 +476,7 @@ static void cqClockFunc(CqOp *p, CqCall *pCall){
     if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 0) ){
       claimqConnDoubt(pConn);
     }
-    claimqCheckWritable(p);
+    if( !pConn->bWritable ) claimqCheckSure(p);
     if( pConn->bClock && (claimqSettings(p) & CQ_SET_CLOCK) ){
       claimqFailClock(p);
     }

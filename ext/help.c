@@ -75,7 +75,7 @@ static void cqHelpArg(
   CqCell *a = cqHelpRow(p, pRows, zName, iPosition ? "argument" : "option",
                         pDef->zDoc);
   assert( (pDef->eType==CQ_T_WORD)==(pDef->xWords!=0) );
-  assert( pDef->eType!=CQ_T_INT || pDef->iMax==0 || pDef->iMin<=pDef->iMax );
+  assert( pDef->iMax==0 || pDef->iMin<=pDef->iMax );
   if( a==0 ) return;
   if( iPosition ) claimqCellInt(&a[CQ_HELP_POSITION], iPosition);
   claimqCellText(p, pRows, &a[CQ_HELP_ARGUMENT], claimqStr(pDef->zName));
@@ -97,6 +97,7 @@ static void cqHelpArg(
     cqHelpWords(p, pRows, &a[CQ_HELP_WORDS], pDef->xWords());
   }else{
     claimqCellText(p, pRows, &a[CQ_HELP_DEFAULT], claimqStr(pDef->zDefault));
+    if( pDef->iMin ) claimqCellInt(&a[CQ_HELP_MINIMUM], pDef->iMin);
     if( pDef->iMax ) claimqCellInt(&a[CQ_HELP_MAXIMUM], pDef->iMax);
   }
 }
@@ -125,8 +126,18 @@ static void cqHelpVerb(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
 }
 
 /*
-** The options that decide what a claim would take, each once: what
-** claimq_wait() and claimq_next_at() take after the scope.
+** 1 if two options are the same to who gives them.
+*/
+static int cqHelpSame(const CqArgDef *pA, const CqArgDef *pB){
+  return strcmp(pA->zName, pB->zName)==0 && pA->eType==pB->eType
+      && pA->bDefault==pB->bDefault && pA->iMin==pB->iMin
+      && pA->iMax==pB->iMax;
+}
+
+/*
+** The options that decide what a claim would take: what claimq_wait() and
+** claimq_next_at() take after the scope.  Those that disciplines have in common
+** are told once.
 */
 static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   const CqDiscipline *pD, *pOther;
@@ -139,8 +150,7 @@ static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
         pOther = claimqDiscipline(k);
         for(m=0; m<pOther->aTable[0].nArg && !bSeen; m++){
           bSeen = claimqLookIsOption(&pOther->aTable[0], m, pDef->eLook==2)
-               && strcmp(pOther->aTable[0].aArg[m].zName,
-                         pTab->aArg[j].zName)==0;
+               && cqHelpSame(&pOther->aTable[0].aArg[m], &pTab->aArg[j]);
         }
       }
       if( !bSeen ) cqHelpArg(p, pRows, pDef->zName, &pTab->aArg[j], 0);
@@ -180,15 +190,19 @@ static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){
 }
 
 /*
-** All rows, from the tables that the code itself is driven by.
+** All rows, from the tables that the code itself is driven by; and that of
+** claimq_stmt, which is a table of its own kind.
 */
 static void cqHelpNext(CqOp *p, CqClaim *pC){
+  static const CqTableDef stmt = { .zName = "claimq_stmt",
+    .zDoc = "the statements of claimq, and what they cost" };
   const CqFuncDef *aFunc;
   const CqTableDef *aTable;
   int i, j, n;
   for(i=0; (aTable = claimqTableList(i, &n))!=0; i++){
     for(j=0; j<n; j++) cqHelpTable(p, pC->pRows, &aTable[j]);
   }
+  cqHelpTable(p, pC->pRows, &stmt);
   for(i=0; (aFunc = claimqFuncList(i, &n))!=0; i++){
     for(j=0; j<n; j++) cqHelpFunc(p, pC->pRows, &aFunc[j]);
   }

@@ -43,7 +43,7 @@
 
 #define CQ_ARG_QUEUE { CQ_ARG(TEXT, "queue"), \
   .mFlag = CQ_A_REQUIRED|CQ_A_NAME, \
-  .iMax = CQ_QUEUE_NAME_MAX, .eRole = CQ_ROLE_SCOPE, \
+  .iMin = 1, .iMax = CQ_QUEUE_NAME_MAX, .eRole = CQ_ROLE_SCOPE, \
   .zDoc = "the name of the queue" }
 
 /**************************************************************************
@@ -210,7 +210,8 @@ static const CqArgDef cqPublishOpt[] = {
     .zDoc = "which partition; 0 if neither this nor key is given" },
   { CQ_ARG(ANY, "key"), .zDoc = "equal keys go to the same partition" },
   { CQ_ARG(TEXT, "payload_type"), .zDefault = "application/json",
-    .iMax = CQ_PAYLOAD_TYPE_MAX, .zDoc = "what the payload is, for readers" },
+    .iMin = 1, .iMax = CQ_PAYLOAD_TYPE_MAX,
+    .zDoc = "what the payload is, for readers" },
   { CQ_ARG(TEXT, "source_key"),
     .zDoc = "a message of the queue that has it already is the answer" },
   CQ_ARG_NOW,

@@ -56,8 +56,11 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
   claimqExec(p, &batch);
 }
 
+/*
+** Nothing to read; so let the format be looked at again before the writes.
+*/
 static void cqRestoreLoad(CqOp *p, CqTask *pTask){
-  (void)p;
+  claimqConnDoubt(p->pConn);
   pTask->eNeed = CQ_NEED_MANY;
 }
 

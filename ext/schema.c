@@ -9,6 +9,10 @@
 ** one transaction.  A database is claimq's if it has the table claimq_meta with
 ** a schema version.  Without it tables of claimq's names are somebody else's,
 ** and nothing is touched.
+**
+** Each object is compared with the text that it was made by, which SQLite keeps
+** as it was given.  An index, trigger or view of claimq's that somebody has
+** changed is made again; claimq_check tells of it.
 */
 #include "claimq_int.h"
 
@@ -47,22 +51,97 @@ static int cqSchemaRow(CqOp *p, sqlite3_stmt *pStmt){
   return rc==SQLITE_ROW;
 }
 
+static int cqSchemaIs(const CqSchemaObj *pObj, const char *zType){
+  return strcmp(pObj->zType, zType)==0;
+}
+
 /*
-** 1 if main has an object of this name.  Used when the cache cannot be.
+** 1 if zTable is a table or a view of claimq's, which an index or a trigger may
+** belong to.
 */
-static int cqSchemaHas(CqOp *p, const char *zName){
-  sqlite3_stmt *pStmt = 0;
-  int bHas;
-  if( p->rc ) return 0;
-  claimqFailRc(p, sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql,
-                                     -1, &pStmt, 0));
-  if( pStmt ){
-    claimqFailRc(p, sqlite3_bind_text(pStmt, CQ_SCHEMA_HAS_name, zName, -1,
-                                      SQLITE_STATIC));
+static int cqSchemaOwns(const char *zTable){
+  int i;
+  for(i=0; i<CQ_NSCHEMA; i++){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    if( (cqSchemaIs(pObj, "table") || cqSchemaIs(pObj, "view"))
+     && strcmp(pObj->zName, zTable)==0
+    ){
+      return 1;
+    }
   }
-  bHas = cqSchemaRow(p, pStmt);
+  return 0;
+}
+
+/*
+** 1 if SQLite keeps zSql for an object that was made by our text: it leaves out
+** the name of the schema.  White space does not count: a column that a
+** migration has added stands where it should, but on no line of its own.
+*/
+static int cqSchemaSame(const CqSchemaObj *pObj, const char *zSql){
+  static const char zSpace[] = " \t\r\n";
+  const char *z = strstr(pObj->zSql, CQ_SCHEMA ".");
+  size_t n;
+  assert( z!=0 );
+  n = (size_t)(z - pObj->zSql);
+  if( strncmp(zSql, pObj->zSql, n)!=0 ) return 0;
+  zSql += n;
+  z += sizeof(CQ_SCHEMA);
+  while( *z && *z==*zSql ){
+    z++;
+    zSql++;
+    z += strspn(z, zSpace);
+    zSql += strspn(zSql, zSpace);
+  }
+  return *z==*zSql;
+}
+
+/* What main has under the name of one of our objects. */
+#define CQ_OBJ_NONE    0          /* Nothing */
+#define CQ_OBJ_OURS    1          /* What claimq_init() makes */
+#define CQ_OBJ_CHANGED 2          /* That, but somebody has changed it */
+#define CQ_OBJ_ALIEN   3          /* Something else */
+
+/*
+** CQ_OBJ_*; CQ_OBJ_NONE, too, if op has an error or gets one here.  Does not
+** use the cache, which may have to be made anew.
+*/
+static int cqSchemaState(CqOp *p, const CqSchemaObj *pObj){
+  sqlite3_stmt *pStmt = 0;
+  int eState = CQ_OBJ_NONE;
+  assert( !cqSchemaIs(pObj, "insert") );
+  if( p->rc ) return CQ_OBJ_NONE;
+  claimqFailRc(p, sqlite3_prepare_v2(p->db,
+      claimqSql[CQ_SQL_SCHEMA_OBJECT].zSql, -1, &pStmt, 0));
+  if( pStmt ){
+    claimqFailRc(p, sqlite3_bind_text(pStmt, CQ_SCHEMA_OBJECT_name,
+                                      pObj->zName, -1, SQLITE_STATIC));
+    claimqFailRc(p, sqlite3_bind_int(pStmt, CQ_SCHEMA_OBJECT_trigger,
+                                     cqSchemaIs(pObj, "trigger")));
+  }
+  if( cqSchemaRow(p, pStmt) ){
+    const char *zType, *zTable, *zSql;
+    zType = (const char*)sqlite3_column_text(pStmt, CQ_COL_SCHEMA_OBJECT_type);
+    zTable = (const char*)sqlite3_column_text(pStmt,
+                                              CQ_COL_SCHEMA_OBJECT_tbl_name);
+    zSql = (const char*)sqlite3_column_text(pStmt, CQ_COL_SCHEMA_OBJECT_sql);
+    if( zType==0 || zTable==0 || zSql==0 ){
+      p->rc = SQLITE_NOMEM;
+    }else if( !cqSchemaIs(pObj, zType) || !cqSchemaOwns(zTable) ){
+      eState = CQ_OBJ_ALIEN;
+    }else{
+      eState = cqSchemaSame(pObj, zSql) ? CQ_OBJ_OURS : CQ_OBJ_CHANGED;
+    }
+  }
   sqlite3_finalize(pStmt);
-  return bHas;
+  return eState;
+}
+
+/*
+** 1 if main has a claimq_meta, whatever that is.
+*/
+static int cqMetaThere(CqOp *p){
+  assert( strcmp(claimqSchema[0].zName, "claimq_meta")==0 );
+  return cqSchemaState(p, &claimqSchema[0])!=CQ_OBJ_NONE;
 }
 
 /*
@@ -72,13 +151,14 @@ static i64 cqSchemaVersion(CqOp *p){
   sqlite3_stmt *pStmt = 0;
   i64 iVersion = CQ_META_ALIEN;
   int rc;
-  if( !cqSchemaHas(p, "claimq_meta") ) return CQ_META_NONE;
+  if( !cqMetaThere(p) ) return CQ_META_NONE;
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_META_VERSION].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_ERROR ) return CQ_META_ALIEN;
   claimqFailRc(p, rc);
   if( cqSchemaRow(p, pStmt)
    && sqlite3_column_type(pStmt, CQ_COL_META_VERSION_value)==SQLITE_INTEGER
+   && sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value)>0
   ){
     iVersion = sqlite3_column_int64(pStmt, CQ_COL_META_VERSION_value);
   }
@@ -86,46 +166,60 @@ static i64 cqSchemaVersion(CqOp *p){
   return iVersion;
 }
 
+static void cqFailAlien(CqOp *p, const CqSchemaObj *pObj){
+  claimqFail(p, CQ_SCHEMA_MISMATCH,
+      "main has a %s that is not claimq's: rename it", pObj->zName);
+}
+
 /*
-** The first of our objects that is there (bThere), or missing although every
-** database has it (!bThere); 0 if there is none.  Views and triggers do not
-** count as being there: views and theirs stay behind when somebody drops all
-** the tables.
+** Where there is no claimq_meta: raise schema_mismatch if something else has
+** one of our names.  Views of ours do not count, nor do their triggers: they
+** stay behind when somebody drops all the tables.
 */
-static const char *cqSchemaFind(CqOp *p, int bThere){
+static void cqSchemaFree(CqOp *p){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
-    const char *zType = claimqSchema[i].zType;
-    if( strcmp(zType, "insert")==0 ) continue;         /* Names its table */
-    if( !bThere && claimqSchema[i].zOption[0] ) continue;
-    if( bThere && (strcmp(zType, "view")==0 || strcmp(zType, "trigger")==0) ){
-      continue;
-    }
-    if( cqSchemaHas(p, claimqSchema[i].zName)==bThere ){
-      return p->rc ? 0 : claimqSchema[i].zName;
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    int eState;
+    if( cqSchemaIs(pObj, "insert") ) continue;         /* Names its table */
+    eState = cqSchemaState(p, pObj);
+    if( eState>CQ_OBJ_OURS || (eState==CQ_OBJ_OURS
+         && (cqSchemaIs(pObj, "table") || cqSchemaIs(pObj, "index"))) ){
+      cqFailAlien(p, pObj);
     }
   }
-  return 0;
+}
+
+/*
+** Raise schema_mismatch if something is missing that every database has, or
+** something else has its name.
+*/
+static void cqSchemaWhole(CqOp *p){
+  int i;
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    int eState;
+    if( cqSchemaIs(pObj, "insert") || pObj->zOption[0] ) continue;
+    eState = cqSchemaState(p, pObj);
+    if( eState==CQ_OBJ_ALIEN ) cqFailAlien(p, pObj);
+    if( eState==CQ_OBJ_NONE ){
+      claimqFail(p, CQ_SCHEMA_MISMATCH,
+          "%s is missing: SELECT claimq_init() makes it again", pObj->zName);
+    }
+  }
 }
 
 /*
 ** Raise what a version other than ours means.
 */
 static void cqSchemaVerdict(CqOp *p, i64 iVersion){
-  const char *zAlien;
   if( p->rc || iVersion==CLAIMQ_SCHEMA_VERSION ) return;
   if( iVersion==CQ_META_NONE ){
-    zAlien = cqSchemaFind(p, 1);
-    if( zAlien ){
-      claimqFail(p, CQ_SCHEMA_MISMATCH,
-          "main has a %s that is not claimq's: rename it", zAlien);
-    }else{
-      claimqFail(p, CQ_NOT_INITIALISED,
-          "the tables are not there: SELECT claimq_init()");
-    }
+    cqSchemaFree(p);
+    claimqFail(p, CQ_NOT_INITIALISED,
+        "the tables are not there: SELECT claimq_init()");
   }else if( iVersion==CQ_META_ALIEN ){
-    claimqFail(p, CQ_SCHEMA_MISMATCH,
-        "main has a claimq_meta that is not claimq's: rename it");
+    cqFailAlien(p, &claimqSchema[0]);
   }else{
     claimqFail(p, CQ_SCHEMA_MISMATCH, iVersion<CLAIMQ_SCHEMA_VERSION
         ? "the tables are of schema version %lld, this claimq %s wants version "
@@ -154,11 +248,14 @@ static void cqLockFirst(CqOp *p){
 ** next call, and yet they need not be read by each: claimq_init() changes the
 ** schema along with them, so that SQLite prepares all statements anew.  Whoever
 ** uses a statement that was, or prepares one, forgets what the cache has (see
-** stmt.c); an operation that must be sure asks again after it has read.
+** stmt.c); an operation that must be sure asks again after it has read.  The
+** same holds for the version of the format, which another release may have
+** raised: raises schema_mismatch.
 */
 CQ_PRIV int claimqSettings(CqOp *p){
   CqConn *pConn = p->pConn;
   const void *z;
+  i64 iVersion = 0;
   CqStmt s;
   if( p->rc || pConn->bSettings ) return pConn->mSettings;
   cqLockFirst(p);
@@ -167,9 +264,14 @@ CQ_PRIV int claimqSettings(CqOp *p){
     pConn->mSettings = (u8)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
     z = sqlite3_value_blob(claimqColValue(&s, CQ_COL_META_SETTINGS_name));
     pConn->bUtf8 = z && memcmp(z, "se", 2)==0;
-    pConn->bSettings = 1;
+    iVersion = claimqColInt(&s, CQ_COL_META_SETTINGS_version);
+    pConn->bSettings = iVersion==CLAIMQ_SCHEMA_VERSION;
   }
   claimqStmtDone(p, &s);
+  if( iVersion!=CLAIMQ_SCHEMA_VERSION ){
+    pConn->bChecked = 0;
+    claimqSchemaCheck(p);
+  }
   return pConn->mSettings;
 }
 
@@ -247,20 +349,20 @@ static void cqSchemaFits(CqOp *p, const char *zSql){
 }
 
 /*
-** The same for all statements.
+** The same for all statements, but for those that make or drop something: they
+** say nothing of our tables, and an authorizer may not allow them.
 */
 static void cqSchemaProve(CqOp *p){
-  int i;
+  static const int aSkip[] = {
+    CQ_SQL_CACHE_DECLARE, CQ_SQL_IDS_DECLARE, CQ_SQL_SCHEMA_BUMP,
+    CQ_SQL_SCHEMA_BUMPED, CQ_SQL_TXN_INIT_LOCK, CQ_SQL_TXN_INIT_UNLOCK
+  };
+  int i, j;
   for(i=0; i<CQ_NSTMT && p->rc==SQLITE_OK; i++){
     const char *zSql = claimqSql[i].zSql;
-    if( strchr(zSql, '%')                    /* A template */
-     || i==CQ_SQL_SCHEMA_BUMPED              /* Of a view that is not there */
-     || i==CQ_SQL_CACHE_DECLARE              /* For sqlite3_declare_vtab() */
-     || i==CQ_SQL_IDS_DECLARE
-    ){
-      continue;
-    }
-    cqSchemaFits(p, zSql);
+    if( strchr(zSql, '%') ) continue;        /* A template */
+    for(j=0; j<CQ_ARRAYSIZE(aSkip) && aSkip[j]!=i; j++){}
+    if( j==CQ_ARRAYSIZE(aSkip) ) cqSchemaFits(p, zSql);
   }
 }
 
@@ -270,15 +372,11 @@ static void cqSchemaProve(CqOp *p){
 */
 CQ_PRIV void claimqSchemaDiagnose(CqOp *p, const char *zSql){
   char *zMsg = sqlite3_mprintf("%s", sqlite3_errmsg(p->db));
-  const char *zMissing;
   assert( p->rc==SQLITE_OK );
   p->pConn->bChecked = 0;
+  claimqCheckConfig(p);
   cqSchemaVerdict(p, cqSchemaVersion(p));
-  zMissing = cqSchemaFind(p, 0);
-  if( zMissing ){
-    claimqFail(p, CQ_SCHEMA_MISMATCH,
-        "%s is missing: SELECT claimq_init() makes it again", zMissing);
-  }
+  cqSchemaWhole(p);
   cqSchemaFits(p, zSql);
   if( p->rc==SQLITE_OK ){
     p->rc = zMsg ? SQLITE_ERROR : SQLITE_NOMEM;
@@ -314,37 +412,56 @@ static int cqSchemaBelongs(const CqSchemaObj *pObj, int mSettings){
 }
 
 /*
-** The first object that is missing, or is there and should not be, in a
-** database with these settings; 0 if all is as it should be.
+** What is wrong with an object, in a word or two for claimq_check; 0 if
+** nothing is, and if op has an error or gets one here.
 */
-static const char *cqSchemaAmiss(CqOp *p, int mSettings){
-  int i;
-  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
-    const CqSchemaObj *pObj = &claimqSchema[i];
-    if( strcmp(pObj->zType, "insert")!=0
-     && cqSchemaHas(p, pObj->zName)!=cqSchemaBelongs(pObj, mSettings)
-    ){
-      return p->rc ? 0 : pObj->zName;
-    }
+CQ_PRIV const char *claimqSchemaProblem(CqOp *p, const CqSchemaObj *pObj){
+  static const char *const azProblem[] = {
+    "missing", 0, "changed", "not claimq's"
+  };
+  int bWant = cqSchemaBelongs(pObj, claimqSettings(p));
+  int eState;
+  if( cqSchemaIs(pObj, "insert") ) return 0;
+  eState = cqSchemaState(p, pObj);
+  if( p->rc ) return 0;
+  if( !bWant && eState!=CQ_OBJ_ALIEN ) return eState ? "left over" : 0;
+  return azProblem[eState];
+}
+
+/* What claimq_init() has to do about an object. */
+#define CQ_DO_NOTHING 0
+#define CQ_DO_CREATE  1
+#define CQ_DO_DROP    2           /* And to create it, if it belongs there */
+#define CQ_DO_REFUSE  3
+
+/*
+** CQ_DO_*, to bring a database to these settings; CQ_DO_NOTHING if op has an
+** error or gets one here.  A table that was changed is left as it is, if all
+** statements fit it.
+*/
+static int cqInitTodo(CqOp *p, const CqSchemaObj *pObj, int mSettings){
+  int bWant = cqSchemaBelongs(pObj, mSettings);
+  if( cqSchemaIs(pObj, "insert") ) return CQ_DO_NOTHING;
+  switch( cqSchemaState(p, pObj) ){
+    case CQ_OBJ_NONE:
+      return bWant && p->rc==SQLITE_OK ? CQ_DO_CREATE : CQ_DO_NOTHING;
+    case CQ_OBJ_OURS:
+      return bWant ? CQ_DO_NOTHING : CQ_DO_DROP;
+    case CQ_OBJ_CHANGED:
+      return cqSchemaIs(pObj, "table") ? CQ_DO_NOTHING : CQ_DO_DROP;
   }
-  return 0;
+  return CQ_DO_REFUSE;
 }
 
 /*
-** The next object after number *pi (0: the first) that belongs into the
-** database and is missing.  0 if there is none, or op has an error or gets one
-** here.
+** 1 if there is nothing to do in a database with these settings.
 */
-CQ_PRIV const CqSchemaObj *claimqSchemaMissing(CqOp *p, int *pi){
-  int mSettings = claimqSettings(p);
-  assert( *pi>=0 && *pi<=CQ_NSCHEMA );
-  while( *pi<CQ_NSCHEMA && p->rc==SQLITE_OK ){
-    const CqSchemaObj *pObj = &claimqSchema[(*pi)++];
-    if( cqSchemaBelongs(pObj, mSettings) && !cqSchemaHas(p, pObj->zName) ){
-      return p->rc ? 0 : pObj;
-    }
+static int cqInitDone(CqOp *p, int mSettings){
+  int i;
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    if( cqInitTodo(p, &claimqSchema[i], mSettings) ) return 0;
   }
-  return 0;
+  return 1;
 }
 
 /*
@@ -374,7 +491,7 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
   int i;
   pI->iOld = 0;
   if( iVersion==CQ_META_NONE ){
-    if( cqSchemaFind(p, 1) ) cqSchemaVerdict(p, iVersion);
+    cqSchemaFree(p);
   }else if( iVersion>0 && iVersion<CLAIMQ_SCHEMA_VERSION ){
     pI->iOld = iVersion;
   }else{
@@ -382,13 +499,13 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
   }
   pI->mOld = pI->mNew = cqInitSettings(p, iVersion);
   for(i=0; i<CQ_ARRAYSIZE(cqInitOpt); i++){
-    if( pI->aOpt[i].bGiven ){
+    if( pI->aOpt[i].pVal ){                 /* NULL is the default */
       pI->mNew &= ~(1<<i);
       pI->mNew |= (int)pI->aOpt[i].i<<i;
     }
   }
   if( p->rc==SQLITE_OK
-   && (pI->iOld || pI->mNew!=pI->mOld || cqSchemaAmiss(p, pI->mNew))
+   && (pI->iOld || pI->mNew!=pI->mOld || !cqInitDone(p, pI->mNew))
   ){
     pTask->eNeed = CQ_NEED_MANY;
   }else{
@@ -414,12 +531,12 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj){
 }
 
 /*
-** Drop an object of a setting that is switched off.
+** Drop an object of a setting that is switched off, or that was changed.
 */
 static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
   char *zSql = sqlite3_mprintf(claimqSql[CQ_SQL_SCHEMA_DROP].zSql,
                                pObj->zType, pObj->zName);
-  assert( pObj->zOption[0] );
+  assert( !cqSchemaIs(pObj, "table") );
   if( zSql==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
   claimqExecSql(p, zSql);
   sqlite3_free(zSql);
@@ -427,29 +544,28 @@ static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
 
 /*
 ** Bring the schema to the new settings, object by object: first what goes, then
-** what comes.  Data of a new database is inserted with its tables, data of a
-** setting when the setting is switched on.
+** what comes.  Raises schema_mismatch if something is in the way.  Data of a
+** new database is inserted with its tables, data of a setting when the setting
+** is switched on.
 */
 static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
-  int bFresh = !cqSchemaHas(p, "claimq_meta");
+  int bFresh = !cqMetaThere(p);
   int i;
   for(i=CQ_NSCHEMA-1; i>=0 && p->rc==SQLITE_OK; i--){
     const CqSchemaObj *pObj = &claimqSchema[i];
-    if( !cqSchemaBelongs(pObj, pI->mNew) && strcmp(pObj->zType, "insert")!=0
-     && cqSchemaHas(p, pObj->zName)
-    ){
-      cqSchemaDrop(p, pObj);
-    }
+    int eDo = cqInitTodo(p, pObj, pI->mNew);
+    if( eDo==CQ_DO_REFUSE ) cqFailAlien(p, pObj);
+    if( eDo==CQ_DO_DROP ) cqSchemaDrop(p, pObj);
   }
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const CqSchemaObj *pObj = &claimqSchema[i];
-    int bData = strcmp(pObj->zType, "insert")==0;
     if( !cqSchemaBelongs(pObj, pI->mNew) ) continue;
-    if( pGuard->pStmt==0 && strcmp(pObj->zType, "index")==0 ){
+    if( pGuard->pStmt==0 && cqSchemaIs(pObj, "index") ){
       claimqTxnGuard(p, pGuard);
     }
-    if( bData ? (pObj->zOption[0] ? !cqSchemaBelongs(pObj, pI->mOld) : bFresh)
-              : !cqSchemaHas(p, pObj->zName) ){
+    if( cqSchemaIs(pObj, "insert")
+        ? (pObj->zOption[0] ? !cqSchemaBelongs(pObj, pI->mOld) : bFresh)
+        : cqInitTodo(p, pObj, pI->mNew)==CQ_DO_CREATE ){
       cqSchemaCreate(p, pObj);
     }
   }
@@ -483,7 +599,7 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
     claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
     claimqExec(p, &s);
   }
-  if( pI->mNew!=pI->mOld ) cqSettingsWrite(p, pI->mNew);
+  if( pI->mNew!=pI->mOld || pI->iOld ) cqSettingsWrite(p, pI->mNew);
   cqSchemaProve(p);
   claimqTxnUnguard(p, pTask, &guard);
 }
@@ -501,7 +617,7 @@ static void cqInitFunc(CqOp *p, CqCall *pCall){
   init.task.bInit = 1;
   init.task.iAnswer = CLAIMQ_SCHEMA_VERSION;
   init.aOpt = pCall->aOpt;
-  claimqCheckTriggers(p);
+  claimqCheckConfig(p);
   p->pConn->bChecked = 1;
   claimqRun(p, &init.task);
   p->pConn->bChecked = 0;

@@ -129,20 +129,20 @@ CQ_PRIV const CqFuncDef *claimqSeeFuncs(int *pnFunc){
 }
 
 /*
-** Report the objects of the schema that are missing.  1 if there are tables
-** among them: then nothing else can be looked at.
+** Report the objects of the schema that are not as claimq_init() makes them.  1
+** if there are tables among them, or indexes: then nothing else can be looked
+** at.
 */
 static int cqCheckSchema(CqOp *p, CqRows *pRows){
-  const CqSchemaObj *pObj;
-  int i = 0, bTable = 0;
-  while( (pObj = claimqSchemaMissing(p, &i))!=0 ){
-    CqCell *a;
-    if( strcmp(pObj->zType, "insert")==0 ) continue;
-    a = claimqRowsAdd(p, pRows);
-    if( a==0 ) break;
+  int i, bTable = 0;
+  for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
+    const CqSchemaObj *pObj = &claimqSchema[i];
+    const char *zProblem = claimqSchemaProblem(p, pObj);
+    CqCell *a = zProblem ? claimqRowsAdd(p, pRows) : 0;
+    if( a==0 ) continue;
     claimqCellText(p, pRows, &a[0], claimqStr("sqlite_schema"));
     claimqCellText(p, pRows, &a[1], claimqStr(pObj->zName));
-    claimqCellText(p, pRows, &a[2], claimqStr("missing"));
+    claimqCellText(p, pRows, &a[2], claimqStr(zProblem));
     bTable |= strcmp(pObj->zType, "table")==0
            || strcmp(pObj->zType, "index")==0;
   }

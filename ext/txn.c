@@ -256,7 +256,10 @@ static int cqTxnNeed(const CqTask *pTask){
 static void cqTxnWrite(CqOp *p, CqTask *pTask){
   int eNeed = cqTxnNeed(pTask);
   if( p->rc || eNeed==CQ_NEED_NOTHING ) return;
-  if( !pTask->bInit ) claimqCheckWritable(p);
+  if( !p->pConn->bWritable && !pTask->bInit ){
+    if( pTask->xLoad ) claimqCheckSure(p);
+    else claimqCheckWritable(p);
+  }
   if( eNeed>=CQ_NEED_UNDO ) cqTxnJournal(p);
   if( p->rc ) return;
   p->bWrote = 1;
@@ -441,10 +444,23 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
 }
 
 /*
+** Is there nothing to do for claimq_init(), as mostly?  Then nobody needs to
+** allow it to make a table, as it does to take the lock.  An error found here
+** does not count: somebody else may have been at work between two looks.
+*/
+static int cqTxnIdle(CqOp *p, CqTask *pTask){
+  cqTxnLoad(p, pTask);
+  if( p->rc==SQLITE_OK && pTask->eNeed==CQ_NEED_NOTHING ) return 1;
+  claimqOpReset(p);
+  return 0;
+}
+
+/*
 ** From a function in autocommit, main unread.
 */
 static void cqTxnFunction(CqOp *p, CqTask *pTask){
   assert( !p->bFilter && sqlite3_get_autocommit(p->db) );
+  if( pTask->bInit && cqTxnIdle(p, pTask) ) return;
   cqTxnWhole(p, pTask, 0);
   if( cqIsBusy(p) && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
     claimqOpReset(p);
@@ -521,26 +537,24 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** Raise unsupported if triggers are switched off: what they do would be
-** missing.
+** Raise unsupported if triggers or views are switched off: what they do would
+** be missing.
 */
-CQ_PRIV void claimqCheckTriggers(CqOp *p){
-  int bTrigger = 1;
+CQ_PRIV void claimqCheckConfig(CqOp *p){
+  int bTrigger = 1, bView = 1;
   if( p->rc ) return;
   sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &bTrigger);
-  if( !bTrigger ){
-    claimqFail(p, CQ_UNSUPPORTED, "triggers are switched off on this "
-        "connection (SQLITE_DBCONFIG_ENABLE_TRIGGER), and claimq's tables "
-        "need theirs: switch them on");
+  sqlite3_db_config(p->db, SQLITE_DBCONFIG_ENABLE_VIEW, -1, &bView);
+  if( !bTrigger || !bView ){
+    claimqFail(p, CQ_UNSUPPORTED, "%s are switched off on this connection "
+        "(SQLITE_DBCONFIG_ENABLE_%s), and claimq's tables need theirs: switch "
+        "them on", bTrigger ? "views" : "triggers",
+        bTrigger ? "VIEW" : "TRIGGER");
   }
 }
 
 /*
-** Before anything is written.  A database that was open for writing stays so.
-** Triggers can be switched off at any time; but then SQLite prepares all
-** statements anew, and a task that has read something when it is about to
-** write would know: see claimqConnDoubt().  One that has not finds out while it
-** writes: see claimq_clock().
+** May this connection write?  Raises read_only or unsupported if not.
 */
 CQ_PRIV void claimqCheckWritable(CqOp *p){
   if( p->rc || p->pConn->bWritable ) return;
@@ -548,7 +562,20 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
     claimqFail(p, CQ_READ_ONLY,
         "the database is open read-only: claims and verbs need to write");
   }
-  claimqCheckTriggers(p);
+  claimqCheckConfig(p);
+}
+
+/*
+** The same, when main was read or is being written: it must also have our
+** format.  A database that was open for writing stays so.  Triggers and views
+** can be switched off at any time, and another release may bring the tables to
+** its own format; but then SQLite prepares all statements anew, and a task that
+** has read something when it is about to write knows: see claimqConnDoubt().
+** One that has not finds out while it writes: see claimq_clock().
+*/
+CQ_PRIV void claimqCheckSure(CqOp *p){
+  claimqCheckWritable(p);
+  claimqSettings(p);
   p->pConn->bWritable = p->rc==SQLITE_OK;
 }
 

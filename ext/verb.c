@@ -54,7 +54,7 @@ static const CqArgDef cqVerbOpt[CQ_VO_N] = {
     .zDoc = "the time of the call; the clock if not given" },
   { CQ_ARG(INT, "delay_ms"), .mVerb = 1<<CQ_RELEASE|1<<CQ_RETRY,
     .zDoc = "nobody gets the work before so long" },
-  { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+  { CQ_ARG(TEXT, "request"), .iMin = 1, .iMax = 255, .eRole = CQ_ROLE_REQUEST,
     .mVerb = 1<<CQ_RENEW|1<<CQ_COMPLETE|1<<CQ_RELEASE|1<<CQ_RETRY|1<<CQ_REJECT,
     .zDoc = "makes the call safe to repeat" },
 };
@@ -132,13 +132,13 @@ static void cqVerbOptions(
 
 /*
 ** What follows the arguments by position.  claimq_renew() takes now_ms by
-** position, too: with an even number of values the fourth is now_ms, and pairs
-** follow it.
+** position, too (bNow): with an even number of values the fourth is now_ms, and
+** pairs follow it.
 */
 static void cqVerbRest(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
   int iOpt = pCall->pDef->nArg;
   CqVal now;
-  if( pV->eVerb==CQ_RENEW && pCall->nVal%2==0 ) iOpt++;
+  if( pCall->pDef->bNow && pCall->nVal%2==0 ) iOpt++;
   cqVerbOptions(p, pV, pCall->nVal-iOpt, &pCall->apVal[iOpt], aOpt);
   if( iOpt>pCall->pDef->nArg ){
     if( aOpt[CQ_VO_NOW].pVal ){
@@ -438,7 +438,7 @@ static const CqArgDef cqCancelOpt[] = {
     .zDoc = "the time of the call; the clock if not given" },
   { CQ_ARG(INT, "force"), .mVerb = CQ_CO_INT, .iMax = 1, .bDefault = 1,
     .zDoc = "1: cancel a job although a live claim holds it" },
-  { CQ_ARG(TEXT, "request"), .iMax = 255, .eRole = CQ_ROLE_REQUEST,
+  { CQ_ARG(TEXT, "request"), .iMin = 1, .iMax = 255, .eRole = CQ_ROLE_REQUEST,
     .mVerb = CQ_CO_TEXT|CQ_CO_INT,
     .zDoc = "makes the call safe to repeat" },
 };
@@ -493,8 +493,9 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
   };
   static const CqFuncDef aFunc[] = {
-    CQ_VERB("claimq_renew", cqRenewArg, 3, CQ_F_WRITE, CQ_RENEW,
-            "extend the lease"),
+    { .zName = "claimq_renew", .zDoc = "extend the lease",
+      .eKind = CQ_F_WRITE, .nMin = 3, .bRest = 1, .bNow = 1,
+      .aArg = cqRenewArg, .nArg = 3, .xFunc = cqVerbFunc, .iData = CQ_RENEW },
     CQ_VERB("claimq_complete", cqVerbArg, 2, CQ_F_WRITE, CQ_COMPLETE,
             "the work is done"),
     CQ_VERB("claimq_release", cqVerbArg, 2, CQ_F_WRITE, CQ_RELEASE,

@@ -40,5 +40,5 @@ error_class, attempts, origin
 -- fragment: NOW
 -- The time of the call, in a statement that writes without having read anything
 -- before: it must see for itself whether the clock may be used, and whether
--- triggers are on.
+-- the format and the connection are still as they should be.
 claimq_clock(:now)

@@ -7,9 +7,15 @@
 --
 --   *  raises CLAIMQ_SCHEMA_VERSION in ext/claimq.h,
 --   *  adds here, under `migrate:` and the new number, what its predecessor's
---      tables need: ALTER TABLE, UPDATE, DROP TRIGGER or DROP INDEX (triggers,
---      views and indexes that are dropped here are created anew from
---      schema.sql),
+--      tables need: ALTER TABLE, UPDATE, and DROP of what schema.sql has no
+--      more (triggers, views and indexes whose text is another than there are
+--      made anew),
+--   *  writes a column that ALTER TABLE adds behind the others in schema.sql,
+--      in the same words: claimq_check compares the texts of tables, white
+--      space aside,
 --   *  adds a file of its predecessor to test/formats and a test that opens it.
+--
+-- Releases of one format must have the same text of each object: else each
+-- claimq_init() would change what the other release has made.
 --
 -- There is one format so far, version 1.

@@ -1,16 +1,21 @@
 -- restore.sql: the statements of ext/restore.c.  Each makes counters jump by
 -- :jump, which is more than can have been used up since any backup.
 
+-- fragment: RESTORE_OWN
+-- claimq's tables that have AUTOINCREMENT.
+('claimq_batch', 'claimq_event', 'claimq_grant', 'claimq_job', 'claimq_letter',
+ 'claimq_partition')
+
 -- name: RESTORE_KEYS
 -- Keys that AUTOINCREMENT gives, of tables that have given some ...
 UPDATE {{S}}.sqlite_sequence SET seq=min(seq, 9223372036854775807-:jump)+:jump
-WHERE name GLOB 'claimq_*'
+WHERE name IN {{RESTORE_OWN}}
 
 -- name: RESTORE_NEW_KEYS like RESTORE_KEYS
 -- ... and of those that have given none yet.
 INSERT INTO {{S}}.sqlite_sequence(name, seq)
 SELECT name, :jump FROM {{S}}.sqlite_schema AS t
-WHERE type='table' AND name GLOB 'claimq_*' AND sql LIKE '%AUTOINCREMENT%'
+WHERE type='table' AND name IN {{RESTORE_OWN}}
   AND NOT EXISTS (SELECT 1 FROM {{S}}.sqlite_sequence AS s WHERE s.name=t.name)
 ORDER BY name
 

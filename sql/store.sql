@@ -25,9 +25,11 @@ CREATE VIRTUAL TABLE IF NOT EXISTS temp."%s" USING "%s"
 SELECT value FROM {{S}}.claimq_meta WHERE name='schema_version'
 
 -- name: META_SETTINGS
--- The settings of claimq_init(), a bit for each; and a text, whose bytes tell
--- whether the database is in UTF-8.
-SELECT value, name FROM {{S}}.claimq_meta WHERE name='settings'
+-- The settings of claimq_init(), a bit for each; a text, whose bytes tell
+-- whether the database is in UTF-8; and the version.
+SELECT value, name, (SELECT value FROM {{S}}.claimq_meta
+  WHERE name='schema_version') AS version
+FROM {{S}}.claimq_meta WHERE name='settings'
 
 -- name: META_SET
 UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
@@ -35,9 +37,11 @@ UPDATE {{S}}.claimq_meta SET value=:settings WHERE name='settings'
 -- name: META_MIGRATED
 UPDATE {{S}}.claimq_meta SET value=:version WHERE name='schema_version'
 
--- name: SCHEMA_HAS
--- One row if there is an object of this name.
-SELECT 1 AS one FROM {{S}}.sqlite_schema WHERE name=:name
+-- name: SCHEMA_OBJECT
+-- The trigger of this name, or what else has it: names of triggers are apart
+-- from those of tables, views and indexes.
+SELECT type, tbl_name, sql FROM {{S}}.sqlite_schema
+WHERE name=:name COLLATE NOCASE AND (type='trigger')=:trigger
 
 -- name: SCHEMA_BUMP
 -- Made and dropped again, so that all connections prepare their statements

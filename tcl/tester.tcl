@@ -535,7 +535,7 @@ proc runs {args} {return [sum_of runs $args]}
 # The statements must be in the cache, or what they did is forgotten with them:
 # the first run is for that.
 proc cost {sql} {
-  foreach run {1 2} {
+  foreach run {1 2 3} {                  ;# All is prepared, and then known
     set before [steps]
     db eval {SAVEPOINT cost}
     uplevel 1 [list db eval $sql]

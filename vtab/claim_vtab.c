@@ -149,10 +149,13 @@ static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
   if( sqlite3_stricmp(argv[1], "main")!=0 ) return 1;
   if( sqlite3_stricmp(argv[2], pDef->zName)!=0 ) return 1;
   if( sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE ) return 0;
-  rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_HAS].zSql, -1, &pStmt, 0);
+  rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_OBJECT].zSql, -1, &pStmt,
+                          0);
   if( rc==SQLITE_OK ){
-    rc = sqlite3_bind_text(pStmt, 1, pDef->zName, -1, SQLITE_STATIC);
+    rc = sqlite3_bind_text(pStmt, CQ_SCHEMA_OBJECT_name, pDef->zName, -1,
+                           SQLITE_STATIC);
   }
+  if( rc==SQLITE_OK ) rc = sqlite3_bind_int(pStmt, CQ_SCHEMA_OBJECT_trigger, 0);
   if( rc==SQLITE_OK ) bFound = sqlite3_step(pStmt)==SQLITE_ROW;
   sqlite3_finalize(pStmt);
   return bFound;
