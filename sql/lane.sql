@@ -267,7 +267,7 @@ job_id=:head AND claim_id=:claim AND lease_token=:token
 -- these SQLite compiles the triggers that see to limits and to those who wait,
 -- of 1,000 to 2,000 opcodes, and a connection's first call of the verb would
 -- take four times as long.
-{{LANE_HELD}} AND slot IS NULL AND awaited IS NULL
+{{LANE_HELD}} AND awaited IS NULL AND slot IS NULL
 
 -- fragment: LANE_OVER
 -- The claim is over.  (Its id and its token are those that LANE_HELD compared.
