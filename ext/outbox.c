@@ -448,13 +448,52 @@ static CqStmt cqOutboxMessages(
 }
 
 /*
-** Deliver messages of the partition that pPart stands on: 1 if there are any,
-** or op has an error.
+** The first message of the partition that pPart stands on, if bMsg the one that
+** pMsg stands on: is that what waiting_since_ms says?  If not, the partition is
+** listed for repair.  (INSERT OR REPLACE fires no trigger for a message that is
+** replaced.)
 */
-static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
+static int cqOutboxKnown(
+  CqOp *p, CqClaim *pC, const CqStmt *pPart, const CqStmt *pMsg, int bMsg
+){
+  int bSince = claimqColType(pPart, CQ_COL_OUTBOX_READY_waiting_since_ms)
+               !=SQLITE_NULL;
+  if( p->rc
+   || (bMsg==bSince && (!bMsg
+        || claimqColInt(pMsg, CQ_COL_OUTBOX_MESSAGES_created_at_ms)
+           ==claimqColInt(pPart, CQ_COL_OUTBOX_READY_waiting_since_ms)))
+  ){
+    return 1;
+  }
+  claimqIdsAdd(p, &pC->ids,
+               claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id));
+  return 0;
+}
+
+/*
+** Deliver messages of the partition that pPart stands on: 1 if there are any,
+** or op has an error.  With pBest it was taken for how long it waits, and
+** delivers nothing if that is not true: then it is the best so far if it waits
+** longer than the one that is.
+*/
+static int cqOutboxDeliver(
+  CqOp *p, CqClaim *pC, const CqStmt *pPart, CqWaiting *pBest
+){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
   CqStmt s = cqOutboxMessages(p, pC, pPart, cqOutboxMost(pC, pPart));
+  int bMsg = claimqStep(p, &s);
   char zScope[CQ_SCOPE_SZ];
+  if( !cqOutboxKnown(p, pC, pPart, &s, bMsg) && bMsg && pBest ){
+    CqWaiting w;
+    w.iPartition = claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition);
+    w.iSince = claimqColInt(&s, CQ_COL_OUTBOX_MESSAGES_created_at_ms);
+    if( pBest->iPartition<0 || claimqWaitsLonger(&w, pBest) ) *pBest = w;
+    bMsg = 0;
+  }
+  if( !bMsg ){
+    claimqStmtDone(p, &s);
+    return p->rc!=SQLITE_OK;
+  }
   assert( pC->pRows->nRow==0 );   /* A claim is of one partition */
   pOwn->iCursor = claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq);
   pOwn->iFence = claimqColInt(pPart, CQ_COL_OUTBOX_READY_fencing_token);
@@ -462,9 +501,11 @@ static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
       claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id), pOwn->iFence,
       cqOutboxScope(pC->aArg[CQ_OUTBOX_QUEUE].t,
           claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition), zScope));
-  while( claimqStep(p, &s) ) cqOutboxTake(p, pC, pPart, &s);
+  do{
+    cqOutboxTake(p, pC, pPart, &s);
+  }while( claimqStep(p, &s) );
   claimqStmtDone(p, &s);
-  return p->rc || pC->pRows->nRow>0;
+  return 1;
 }
 
 /*
@@ -479,12 +520,13 @@ static int cqOutboxWhy(CqOp *p, const CqStmt *pPart){
 }
 
 /*
-** Find the partition that was asked for.  *pS stands on it: 1.  If it is not
-** there op has an error: 0.  The caller gives *pS back.
+** Find a partition of the queue.  *pS stands on it: 1.  If it is not there op
+** has an error: 0.  The caller gives *pS back.
 */
-static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
+static int cqOutboxFind(
+  CqOp *p, const CqClaim *pC, i64 iPartition, CqStmt *pS
+){
   CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
-  i64 iPartition = pC->aArg[CQ_OUTBOX_PARTITION].i;
   *pS = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
   claimqBindText(p, pS, CQ_OUTBOX_READY_queue, queue);
   claimqBindInt(p, pS, CQ_OUTBOX_READY_partition, iPartition);
@@ -494,14 +536,18 @@ static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
 }
 
 /*
-** The partition that was asked for, if it is free.
+** This partition, if it is free and has messages: 1, or op has an error.
 */
-static void cqOutboxOne(CqOp *p, CqClaim *pC){
+static int cqOutboxOne(CqOp *p, CqClaim *pC, i64 iPartition){
+  int bDone = 0;
   CqStmt s;
-  if( cqOutboxFind(p, pC, &s) && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE ){
-    cqOutboxDeliver(p, pC, &s);
+  if( cqOutboxFind(p, pC, iPartition, &s)
+   && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE
+  ){
+    bDone = cqOutboxDeliver(p, pC, &s, 0);
   }
   claimqStmtDone(p, &s);
+  return bDone;
 }
 
 /*
@@ -552,9 +598,10 @@ static int cqOutboxDueFirst(const CqStmt *pReady, const CqStmt *pDue){
 }
 
 /*
-** Any partition, the longest waiting first.  One whose messages were all
-** deleted by hand delivers nothing and is passed over.  Raises not_found if
-** there is nothing to deliver because there is no such queue.
+** Any partition, the longest waiting first.  The one that is thought to be that
+** is taken at once if it is; else the best of those that were found to wait
+** less goes in line with those that come next.  Raises not_found if there is
+** nothing to deliver because there is no such queue.
 */
 static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
@@ -562,6 +609,7 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqStmt ready = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, iNow);
   int eReady = cqOutboxNextReady(p, &ready);
   int bDue = 0, bDone = 0;
+  CqWaiting best = {0, -1};
   CqStmt due;
   memset(&due, 0, sizeof(due));
   if( eReady!=CQ_AT_END ){
@@ -572,9 +620,15 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
   while( !bDone && (eReady==CQ_AT_READY || bDue) && p->rc==SQLITE_OK ){
     int bTakeDue = bDue
         && (eReady!=CQ_AT_READY || cqOutboxDueFirst(&ready, &due));
-    bDone = cqOutboxDeliver(p, pC, bTakeDue ? &due : &ready);
+    const CqStmt *pPart = bTakeDue ? &due : &ready;
+    CqWaiting next = cqOutboxWaiting(pPart);
+    if( best.iPartition>=0 && claimqWaitsLonger(&best, &next) ) break;
+    bDone = cqOutboxDeliver(p, pC, pPart, &best);
     if( bTakeDue ) pOwn->nDue += (bDue = claimqStep(p, &due));
     else if( !bDone ) eReady = cqOutboxNextReady(p, &ready);
+  }
+  if( !bDone && best.iPartition>=0 ){
+    bDone = cqOutboxOne(p, pC, best.iPartition);
   }
   while( bDone && bDue && pOwn->nDue<CQ_OUTBOX_DUE_FEW ){
     pOwn->nDue += (bDue = claimqStep(p, &due));
@@ -595,7 +649,7 @@ static void cqOutboxArgs(CqOp *p, CqClaim *pC){
   cqQueueCheck(p, queue);
   if( pC->nMax>0 || p->rc ) return;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
-    cqOutboxFind(p, pC, &s);
+    cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s);
     claimqStmtDone(p, &s);
   }else{
     cqQueueNeed(p, queue);
@@ -604,15 +658,18 @@ static void cqOutboxArgs(CqOp *p, CqClaim *pC){
 
 /*
 ** xNext.  One row is written, however many messages are delivered; if many
-** partitions have become free meanwhile they are put in line first.
+** partitions have become free meanwhile they are put in line first, and what is
+** wrongly known of others is repaired.
 */
 static void cqOutboxNext(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
+  const CqVal *pPartition = &pC->aArg[CQ_OUTBOX_PARTITION];
   pOwn->nDue = 0;
-  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ) cqOutboxOne(p, pC);
+  if( pPartition->bGiven ) cqOutboxOne(p, pC, pPartition->i);
   else cqOutboxAny(p, pC);
   if( pC->pRows->nRow==0 ) return;
-  pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW ? CQ_NEED_TIDY : CQ_NEED_ONE;
+  pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW || pC->ids.n
+                 ? CQ_NEED_TIDY : CQ_NEED_ONE;
 }
 
 /*
@@ -638,7 +695,9 @@ static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
   i64 iAt = CQ_I64_MAX;
   CqStmt s;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
-    if( cqOutboxFind(p, pC, &s) ) iAt = cqOutboxFreeAt(p, pC, &s);
+    if( cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s) ){
+      iAt = cqOutboxFreeAt(p, pC, &s);
+    }
     claimqStmtDone(p, &s);
     return iAt;
   }
@@ -661,7 +720,7 @@ static void cqOutboxWhyAll(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqStmt s;
   cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
   if( pPartition->bGiven ){
-    cqOutboxFind(p, pC, &s);
+    cqOutboxFind(p, pC, pPartition->i, &s);
     claimqStmtDone(p, &s);
   }
   s = claimqStmt(p, CQ_SQL_OUTBOX_WHY);
@@ -706,14 +765,23 @@ static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** xTidy: partitions that have become free are put in line with those that are.
+** xTidy: partitions that have become free are put in line with those that are,
+** and partitions that do not wait as long as was thought are repaired.
 */
 static void cqOutboxTidy(CqOp *p, CqClaim *pC){
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
-  assert( ((CqOutboxClaim*)&pC->own)->nDue>=CQ_OUTBOX_DUE_FEW );
-  claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  claimqExec(p, &s);
+  CqStmt s;
+  if( ((CqOutboxClaim*)&pC->own)->nDue>=CQ_OUTBOX_DUE_FEW ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
+    claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue,
+                   pC->aArg[CQ_OUTBOX_QUEUE].t);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    claimqExec(p, &s);
+  }
+  if( pC->ids.n ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_REPAIR);
+    claimqBindIds(p, &s, CQ_OUTBOX_REPAIR_ids, &pC->ids);
+    claimqExec(p, &s);
+  }
 }
 
 /*

@@ -68,6 +68,21 @@ SET promoted=1
 WHERE queue_name=:queue AND due BETWEEN 0 AND :now
   AND waiting_since_ms IS NOT NULL
 
+-- name: OUTBOX_REPAIR
+-- What claims found in these partitions is not what waiting_since_ms says: a
+-- message was replaced, for which no trigger fires.
+UPDATE {{S}}.claimq_partition
+SET waiting_since_ms={{OUTBOX_SINCE claimq_partition.processed_seq}}
+WHERE partition_id IN (SELECT id FROM claimq_ids(:ids))
+
+-- fragment: OUTBOX_SINCE
+-- In an UPDATE of claimq_partition: when the first message after $1 was made.
+(SELECT m.created_at_ms
+ FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+ WHERE m.queue_name=claimq_partition.queue_name
+   AND m.partition=claimq_partition.partition AND m.seq>$1
+ ORDER BY m.seq LIMIT 1)
+
 -- name: OUTBOX_HOLD
 -- A claim holds one row, the partition, however many messages it delivered.
 SELECT claim_id, lease_token, 1 AS claim_size, processed_seq, attempts,
@@ -86,12 +101,7 @@ UPDATE {{S}}.claimq_partition SET {{CLAIM_NONE}}, claim_size=NULL,
   attempts=:attempts,
   last_error=CASE WHEN :keep THEN last_error ELSE :error END,
   available_at_ms=ifnull(:until, 0),
-  waiting_since_ms=(
-    SELECT created_at_ms
-    FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
-    WHERE m.queue_name=claimq_partition.queue_name
-      AND m.partition=claimq_partition.partition AND m.seq>:cursor
-    ORDER BY m.seq LIMIT 1)
+  waiting_since_ms={{OUTBOX_SINCE :cursor}}
 WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
 
 -- fragment: OUTBOX_RANGE
@@ -183,7 +193,12 @@ SELECT queue_name AS scope, w, (
       INDEXED BY claimq_message_by_seq
     WHERE m.queue_name=p.queue_name AND m.partition=p.partition
       AND m.seq>p.processed_seq) AS n, d,
-  max(since, ifnull(waiting_since_ms, 0)) AS since, at
+  max(since, ifnull((
+    SELECT m.created_at_ms FROM {{S}}.claimq_message AS m
+      INDEXED BY claimq_message_by_seq
+    WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+      AND m.seq>p.processed_seq
+    ORDER BY m.seq LIMIT 1), 0)) AS since, at
 FROM (SELECT *, {{STATS_STATE STATS_CLAIMED OUTBOX_FROM}}
       FROM {{S}}.claimq_partition) AS p
 

@@ -397,6 +397,16 @@ BEGIN
     'claimq: bad_argument: created_at_ms may not be NULL');
 END;
 
+-- Where a message stands is given by claimq, once: a plain INSERT leaves seq
+-- NULL until its trigger has run.
+CREATE TRIGGER {{S}}.claimq_message_moved
+AFTER UPDATE OF queue_name, partition, seq ON claimq_message
+WHEN new.queue_name<>old.queue_name OR new.partition<>old.partition
+  OR old.seq IS NOT NULL AND new.seq IS NOT old.seq
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: queue_name, partition and seq of a message may not be changed: publish it again, and delete this one');
+END;
+
 CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
 SELECT NULL, NULL, NULL;
 
@@ -452,6 +462,18 @@ BEGIN
       AND m.seq>processed_seq
     ORDER BY m.seq LIMIT 1)
   WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
+-- Or the first gets another time.
+CREATE TRIGGER {{S}}.claimq_message_dated AFTER UPDATE OF created_at_ms
+ON claimq_message WHEN old.seq IS NOT NULL
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=new.created_at_ms
+  WHERE queue_name=new.queue_name AND partition=new.partition
+    AND processed_seq<new.seq
+    AND NOT EXISTS(SELECT 1 FROM claimq_message AS m
+      WHERE m.queue_name=new.queue_name AND m.partition=new.partition
+        AND m.seq>processed_seq AND m.seq<new.seq);
 END;
 
 --------------------------------------------------------------------------
