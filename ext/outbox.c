@@ -62,13 +62,17 @@ static void cqQueueCheck(CqOp *p, CqText queue){
 
 /*
 ** The number of partitions of a queue; 0 if it is not registered, or op has an
-** error.
+** error.  *pnPresent is how many of them are there.
 */
-static i64 cqQueueSize(CqOp *p, CqText queue){
+static i64 cqQueueSize(CqOp *p, CqText queue, i64 *pnPresent){
   CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_COUNT);
   i64 n = 0;
+  *pnPresent = 0;
   claimqBindText(p, &s, CQ_OUTBOX_COUNT_queue, queue);
-  if( claimqStep(p, &s) ) n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
+  if( claimqStep(p, &s) ){
+    n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
+    *pnPresent = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_present);
+  }
   claimqStmtDone(p, &s);
   return n;
 }
@@ -77,7 +81,8 @@ static i64 cqQueueSize(CqOp *p, CqText queue){
 ** Raise not_found if the queue is not registered; else return its size.
 */
 static i64 cqQueueNeed(CqOp *p, CqText queue){
-  i64 n = cqQueueSize(p, queue);
+  i64 nPresent;
+  i64 n = cqQueueSize(p, queue, &nPresent);
   assert( p->rc==SQLITE_OK || n==0 );
   if( p->rc==SQLITE_OK && n<=0 ){
     claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: SELECT "
@@ -94,8 +99,8 @@ static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
   i64 n = cqQueueNeed(p, queue);
   if( iPartition<n ){
     claimqFail(p, CQ_NOT_FOUND, "partition %lld of queue '%.*s' is missing: "
-        "its row of claimq_partition was deleted", iPartition, queue.n,
-        queue.z);
+        "its row of claimq_partition was deleted: SELECT claimq_queue('%.*s', "
+        "%lld)", iPartition, queue.n, queue.z, queue.n, queue.z, n);
   }
   claimqFail(p, CQ_BAD_ARGUMENT, "partition must be an integer from 0 to %lld "
       "for queue '%.*s', got %lld", n-1, queue.n, queue.z, iPartition);
@@ -103,7 +108,8 @@ static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
 
 /*
 ** claimq_queue(queue, partitions [, option, value]...) -> partitions.  Options
-** of a queue that is registered already are changed if they are given.
+** of a queue that is registered already are changed if they are given, and
+** partitions whose rows were deleted come back.
 */
 typedef struct CqRegister CqRegister;
 struct CqRegister {
@@ -111,7 +117,8 @@ struct CqRegister {
   CqText queue;
   i64 nPartition;
   const CqVal *pDegrade;
-  u8 bNew;                        /* The queue is not registered */
+  u8 bMissing;                    /* Partitions are to be written */
+  u8 bDegrade;                    /* The option of others is */
 };
 
 static const CqArgDef cqQueueArg[] = {
@@ -143,37 +150,46 @@ static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
 */
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
-  i64 n = cqQueueSize(p, pR->queue);
-  pR->bNew = n==0;
-  if( n==0 ){
-    pTask->eNeed = CQ_NEED_ONE;
-  }else if( n!=pR->nPartition ){
+  i64 nPresent;
+  i64 n = cqQueueSize(p, pR->queue, &nPresent);
+  pR->bMissing = nPresent<pR->nPartition;
+  pR->bDegrade = 0;
+  if( n!=0 && n!=pR->nPartition ){
     claimqFail(p, CQ_CONFLICT, "queue '%.*s' is registered with %lld "
         "partitions, not %lld", pR->queue.n, pR->queue.z, n, pR->nPartition);
   }else if( pR->pDegrade->bGiven ){
     CqStmt s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADES);
-    if( claimqStep(p, &s) ) pTask->eNeed = CQ_NEED_ONE;
+    pR->bDegrade = (u8)claimqStep(p, &s);
     claimqStmtDone(p, &s);
   }
+  pTask->eNeed = pR->bMissing && pR->bDegrade ? CQ_NEED_MANY
+               : pR->bMissing || pR->bDegrade ? CQ_NEED_ONE : CQ_NEED_NOTHING;
 }
 
 /*
-** Register the queue, or change the one option of one that is there.
+** Register the queue, or what is missing of it, and change its one option.
 */
 static void cqQueueApply(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
+  const CqVal *pDegrade = pR->pDegrade;
   CqStmt s;
   assert( pR->nPartition>0 && pR->nPartition<=CQ_PARTITION_MAX );
-  assert( pR->bNew || pR->pDegrade->bGiven );
-  if( pR->bNew ){
+  assert( pR->bMissing || pR->bDegrade );
+  if( pR->bMissing ){
     s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
     claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
     claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_partitions, pR->nPartition);
-    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pR->pDegrade->i);
-  }else{
-    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+    if( pDegrade->bGiven ){
+      claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pDegrade->i);
+    }else{
+      claimqBindNull(p, &s, CQ_OUTBOX_REGISTER_degrade);
+    }
+    claimqExec(p, &s);
   }
-  claimqExec(p, &s);
+  if( pR->bDegrade ){
+    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+    claimqExec(p, &s);
+  }
 }
 
 /*
@@ -854,8 +870,10 @@ static void cqOutboxDelivery(const CqStmt *pHead, CqDelivery *pD){
   pD->nMsg = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_count);
   pD->iLast = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_seq);
   pD->nAttempt = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_attempts);
-  if( pD->nMsg<0 ) pD->nMsg = 0;
+  if( pD->iCursor<0 ) pD->iCursor = 0;
   if( pD->iLast<pD->iCursor ) pD->iLast = pD->iCursor;
+  if( pD->nMsg>pD->iLast-pD->iCursor ) pD->nMsg = pD->iLast-pD->iCursor;
+  if( pD->nMsg<0 ) pD->nMsg = 0;
 }
 
 /*
@@ -1188,7 +1206,8 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
   };
   static const int aStats[] = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF};
   static const int aCheck[] = {
-    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_MESSAGES
+    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_QUEUES,
+    CQ_SQL_OUTBOX_CHECK_MESSAGES
   };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",

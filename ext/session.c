@@ -663,6 +663,14 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
 }
 
 /*
+** Any session: choose one, by what the database keeps for that if it does.
+*/
+static int cqSessionAny(CqOp *p, CqClaim *pC, int bSerial){
+  return claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL)
+       ? cqKnownChoose(p, pC, bSerial) : cqSessionChoose(p, pC, bSerial);
+}
+
+/*
 ** Offer the batches of the session to selection, until that is over.
 */
 static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
@@ -690,17 +698,15 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bList = pC->pDef->bWrites && !pOwn->bAny;
-  int bKnown = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
   int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
   claimqNamesClear(&pOwn->wrong);
-  pOwn->bMove = (u8)bKnown;
+  pOwn->bMove = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
   pOwn->iKept = CQ_I64_MAX;
   if( pOwn->bAny ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
-    if( !(bKnown ? cqKnownChoose(p, pC, pOwn->bLease)
-                 : cqSessionChoose(p, pC, pOwn->bLease)) ) return;
+    if( !cqSessionAny(p, pC, pOwn->bLease) ) return;
   }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
@@ -867,7 +873,7 @@ static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   memset(&front, 0, sizeof(front));
   pOwn->iKept = CQ_I64_MAX;
   front.bSerial = cqSessionSerial(p, pC);
-  bAll = pOwn->bAny && !cqSessionChoose(p, pC, front.bSerial);
+  bAll = pOwn->bAny && !cqSessionAny(p, pC, front.bSerial);
   s = claimqStmt(p, bAll ? CQ_SQL_SESSION_ANY_WHY : CQ_SQL_SESSION_WHY);
   if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
   while( claimqStep(p, &s) ){

@@ -28,8 +28,9 @@ SELECT {{OUTBOX_COLS}}
 FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=:partition
 
 -- name: OUTBOX_COUNT
--- How many partitions has the queue?  NULL: it is not registered.
-SELECT max(partition)+1 AS n
+-- How many partitions has the queue?  NULL: it is not registered.  present: how
+-- many of them are there?
+SELECT max(partition)+1 AS n, count(*) AS present
 FROM {{S}}.claimq_partition WHERE queue_name=:queue
 
 -- name: OUTBOX_MESSAGES
@@ -142,11 +143,27 @@ UPDATE {{S}}.claimq_partition SET degrade=:degrade
 WHERE queue_name=:queue AND degrade<>:degrade
 
 -- name: OUTBOX_REGISTER
-INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade)
+-- The partitions that are missing: all, or those whose rows somebody deleted.
+-- One that has messages begins with the first of them: nobody knows which were
+-- processed.  :degrade NULL: as the others are, or 1.
+INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade, last_seq,
+  processed_seq, vacuumed_seq, waiting_since_ms)
 WITH RECURSIVE n(i) AS (
   SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<:partitions
 )
-SELECT :queue, i, :degrade FROM n
+SELECT :queue, i, ifnull(:degrade, ifnull((
+    SELECT min(degrade) FROM {{S}}.claimq_partition WHERE queue_name=:queue),
+    1)),
+  ifnull((SELECT max(seq) {{OUTBOX_LEFT}}), 0),
+  ifnull((SELECT min(seq)-1 {{OUTBOX_LEFT}}), 0),
+  ifnull((SELECT min(seq)-1 {{OUTBOX_LEFT}}), 0),
+  (SELECT created_at_ms {{OUTBOX_LEFT}} ORDER BY seq LIMIT 1)
+FROM n WHERE NOT EXISTS (
+  SELECT 1 FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=i)
+
+-- fragment: OUTBOX_LEFT
+FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=i AND seq IS NOT NULL
 
 -- name: OUTBOX_STORED
 -- The message of a source key, wherever in the queue.
@@ -243,6 +260,13 @@ FROM (SELECT partition_id, CASE
     WHEN vacuumed_seq>processed_seq THEN 'vacuumed_seq is after processed_seq'
     WHEN delivered_seq NOT BETWEEN processed_seq AND last_seq
     THEN 'bad delivered_seq'
+    WHEN claim_size>delivered_seq-processed_seq
+    THEN 'claim_size is more than was delivered'
+    WHEN claim_size<(
+      SELECT count(*) FROM {{S}}.claimq_message AS m
+      WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+        AND m.seq>p.processed_seq AND m.seq<=p.delivered_seq)
+    THEN 'claim_size is less than was delivered'
     WHEN waiting_since_ms IS NULL AND EXISTS ({{OUTBOX_WAITING}})
     THEN 'messages wait, and waiting_since_ms is NULL'
     WHEN waiting_since_ms IS NOT NULL AND NOT EXISTS ({{OUTBOX_WAITING}})
@@ -257,6 +281,12 @@ FROM (SELECT partition_id, CASE
   END AS problem FROM {{S}}.claimq_partition AS p)
 WHERE problem IS NOT NULL
 
+-- name: OUTBOX_CHECK_QUEUES like CHECK
+SELECT 'claimq_partition' AS table_name, queue_name AS row_key,
+  'a partition of the queue is missing' AS problem
+FROM {{S}}.claimq_partition
+GROUP BY queue_name HAVING count(*)<max(partition)+1
+
 -- name: OUTBOX_CHECK_MESSAGES like CHECK
 SELECT 'claimq_message' AS table_name, message_id AS row_key, problem
 FROM (SELECT message_id, CASE
@@ -264,6 +294,9 @@ FROM (SELECT message_id, CASE
     {{CHECK_TEXT queue_name}} {{CHECK_COUNT partition}} {{CHECK_COUNT seq}}
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT payload_type}}
     {{CHECK_INT created_at_ms}}
+    WHEN length(payload_type) NOT BETWEEN 1 AND 1024
+      OR payload_type GLOB '*[^ -~]*' OR instr(payload_type, char(0))
+    THEN 'bad payload_type'
     WHEN NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_partition AS p
       WHERE p.queue_name=m.queue_name AND p.partition=m.partition)

@@ -173,8 +173,11 @@ CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
 -- claimq_enqueue(), which fills in everything, pays for a small one.
 CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 
+-- (A due that does not follow from the other columns is not believed either.)
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
+  OR new.due<>-1 AND new.claim_id IS NULL
+    AND new.due IS NOT max(0, new.available_at_ms)
 BEGIN
   INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq, new.enqueued_at_ms);
 END;
@@ -228,6 +231,15 @@ BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
 END;
 
+-- Batch ids and claim ids are made of enqueue_seq.  (The other names are those
+-- that SQLite has for it.)
+CREATE TRIGGER {{S}}.claimq_batch_renumbered
+AFTER UPDATE OF enqueue_seq, rowid, oid, _rowid_ ON claimq_batch
+WHEN new.enqueue_seq<>old.enqueue_seq
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: enqueue_seq may not be changed');
+END;
+
 -- Look at a session, and write down what is found: INSERT INTO this view.
 CREATE VIEW {{S}}.claimq_session_look(session_id) AS SELECT NULL;
 
@@ -276,9 +288,10 @@ BEGIN
   INSERT INTO claimq_session_look VALUES(new.session_id);
 END;
 
+-- (source_key: another batch of the session that had it may be replaced.)
 -- option: any_session serial
-CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF enqueue_seq,
-  session_id, due, claim_id, fencing_token, work_class, delivery_policy
+CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF session_id,
+  source_key, due, claim_id, fencing_token, work_class, delivery_policy
 ON claimq_batch
 BEGIN
   INSERT INTO claimq_session_look VALUES(new.session_id);
@@ -1269,7 +1282,8 @@ BEGIN
   DELETE FROM claimq_past WHERE job_id=old.job_id;
 END;
 
-CREATE TRIGGER {{S}}.claimq_job_renumbered AFTER UPDATE OF job_id ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_renumbered
+AFTER UPDATE OF job_id, rowid, oid, _rowid_ ON claimq_job
 WHEN new.job_id<>old.job_id
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: job_id may not be changed');
