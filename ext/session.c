@@ -1114,11 +1114,24 @@ static i64 cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt, i64 iDue){
 }
 
 /*
-** All rows of the claim must have been found, or claim_lost is raised.
+** All rows of the claim must have been found, or claim_lost is raised.  But if
+** those that were not are still of the claim, only a trigger can have left them
+** out: claimqStale().  bHeld: those that were found are, too.
 */
-static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n){
+static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n, int bHeld){
   CqText none = {0, 0};
-  if( p->rc==SQLITE_OK && n!=pV->nExpect ){
+  i64 nLeft = 0;
+  CqStmt s;
+  if( p->rc || n==pV->nExpect ) return;
+  s = claimqStmt(p, CQ_SQL_SESSION_LEFT);
+  claimqVerbBind(p, pV, &s);
+  claimqBindInt(p, &s, CQ_SESSION_LEFT_last,
+                ((const CqSessionVerb*)&pV->own)->iLast);
+  if( claimqStep(p, &s) ) nLeft = claimqColInt(&s, CQ_COL_SESSION_LEFT_n);
+  claimqStmtDone(p, &s);
+  if( nLeft + (bHeld ? 0 : n)==pV->nExpect ){
+    claimqStale(p, &pV->task);
+  }else{
     claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->claimId, none);
   }
 }
@@ -1137,7 +1150,7 @@ static void cqSessionSettle(CqOp *p, CqVerb *pV){
   if( pV->eVerb==CQ_REJECT ){
     n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_LETTER
                                    : CQ_SQL_SESSION_LETTERS, pOwn->iDue);
-    cqSessionAll(p, pV, n);
+    cqSessionAll(p, pV, n, 1);
   }
   assert( !bOne || pV->eVerb==CQ_REJECT );
   n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_COMPLETE_ONE
@@ -1145,7 +1158,7 @@ static void cqSessionSettle(CqOp *p, CqVerb *pV){
   if( n<pV->nExpect && !bOne ){
     n += cqSessionWrite(p, pV, aSeveral[pV->eVerb], pOwn->iDue);
   }
-  cqSessionAll(p, pV, n);
+  cqSessionAll(p, pV, n, pV->eVerb==CQ_RENEW);
 }
 
 /*

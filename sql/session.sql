@@ -275,6 +275,12 @@ SELECT lease_token, batch_id FROM {{S}}.claimq_batch {{SESSION_OF}}
 WHERE session_id=:session AND due IN (-1,:due)
   AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
 
+-- name: SESSION_LEFT
+-- How many rows have the claim, wherever they stand?
+SELECT count(*) AS n FROM {{S}}.claimq_batch
+WHERE enqueue_seq BETWEEN :head AND max(:head, :last)
+  AND claim_id=:claim AND lease_token=:token
+
 -- name: SESSION_COMPLETE_ONE
 DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}} AND {{NOW}} IS NOT NULL
 
