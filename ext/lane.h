@@ -219,7 +219,7 @@ CQ_PRIV void claimqUnschedule(CqOp*, CqCall*);
 CQ_PRIV int claimqScheduleDue(CqOp*, CqText lane);
 /* Put the jobs that are due, as part of a task that needs CQ_NEED_UNDO. */
 CQ_PRIV void claimqSchedulePut(CqOp*, const CqTask*, CqText lane);
-/* When a schedule of the lane is due next; CQ_I64_MAX: never. */
+/* When a schedule of the lane is due next; or CQ_NO_TIME. */
 CQ_PRIV i64 claimqScheduleNext(CqOp*, CqText lane);
 CQ_PRIV void claimqScheduleWhy(CqOp*, CqText lane, CqWhy*);
 
@@ -262,7 +262,7 @@ CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
 /* The clock has gone back, and nothing can be had: what began later than now
 ** began now. */
 CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
-/* When the heads of a set will have something to give; CQ_I64_MAX: never. */
+/* When the heads of a set will have something to give; or CQ_NO_TIME. */
 CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 /* Raise conflict if the claim of a job that has expired may not be renewed,
 ** because others have taken its slot. */

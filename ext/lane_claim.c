@@ -467,34 +467,30 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = CQ_I64_MAX, iOpens = 0, iPut;
+  i64 iAt = CQ_NO_TIME, iOpens = 0, iPut;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
   iPut = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
-  if( iPut<=claimqNow(p) ) return claimqNow(p);
+  if( iPut!=CQ_NO_TIME && iPut<=claimqNow(p) ) return claimqNow(p);
   if( pL->pLimit && pL->pLimit->room.nRoom==0 ){
+    if( pL->pLimit->room.eWhy==CQ_LIMIT_PAUSED ) return iPut;
     iOpens = pL->pLimit->room.iNext;
     pL->bFree = 1;
-    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ){
-      return iPut<iOpens ? iPut : iOpens;
-    }
+    if( claimqLookTakes(p, pC) ) return claimqSooner(iPut, iOpens);
   }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     CqStmt s = claimqStmt(p, CQ_SQL_LANE_LATER);
-    i64 iLater;
     claimqBindText(p, &s, CQ_LANE_LATER_lane, pC->aArg[CQ_LANE_LANE].t);
     claimqBindInt(p, &s, CQ_LANE_LATER_partition,
                   pC->aArg[CQ_LANE_PARTITION].i);
     claimqBindInt(p, &s, CQ_LANE_LATER_set, i<0 ? 0 : pL->sets.a[i]);
     claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
     claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
-    iLater = claimqLookLater(p, &s);
-    if( iLater<iAt ) iAt = iLater;
-    iLater = claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]);
-    if( iLater<iAt ) iAt = iLater;
+    iAt = claimqSooner(iAt, claimqLookLater(p, &s));
+    iAt = claimqSooner(iAt, claimqLimitLater(p, pC, i<0 ? 0 : pL->sets.a[i]));
   }
-  if( iAt<iOpens ) iAt = iOpens;
-  return iPut<iAt ? iPut : iAt;
+  if( iAt!=CQ_NO_TIME && iAt<iOpens ) iAt = iOpens;
+  return claimqSooner(iPut, iAt);
 }
 
 /*
@@ -523,12 +519,12 @@ static void cqLaneLacks(
 
 /*
 ** Why the job that pJob, LANE_WHY, stands on is not claimed, and until when
-** that will be so at least; CQ_I64_MAX if time alone does not change it.
+** that will be so at least; CQ_NO_TIME if time alone does not change it.
 */
 static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
   CqJobState job;
   int eWhy;
-  *piUntil = CQ_I64_MAX;
+  *piUntil = CQ_NO_TIME;
   if( claimqColInt(pJob, CQ_COL_LANE_WHY_partition_key)
       !=pC->aArg[CQ_LANE_PARTITION].i ){
     return CQ_WHY_PARTITION;
@@ -571,7 +567,9 @@ static int cqLaneWhyLimit(
                  &room);
   if( p->rc ) return CQ_WHY_CLAIMABLE;
   assert( room.eWhy<CQ_ARRAYSIZE(aWhy) );
-  if( room.eWhy!=CQ_LIMIT_NONE ) *piUntil = room.iNext;
+  if( room.eWhy!=CQ_LIMIT_NONE && room.eWhy!=CQ_LIMIT_PAUSED ){
+    *piUntil = room.iNext;
+  }
   *pzDetail = az[room.eWhy][room.bGroup];
   if( room.eWhy==CQ_LIMIT_PAUSED ){
     const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;

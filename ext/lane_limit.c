@@ -561,11 +561,11 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
 
 /*
 ** When the heads of a set will have something to give that they do not have
-** now; CQ_I64_MAX if never, or if the lane keeps no groups.
+** now; CQ_NO_TIME if time alone does not help, or if the lane keeps no groups.
 */
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   CqStmt s;
   if( p->rc || pL==0 || !pL->bGroups ) return iAt;
   if( pL->bSoon ) iAt = claimqAddSat(claimqNow(p), 1);
@@ -577,11 +577,10 @@ CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   claimqBindInt(p, &s, CQ_LIMIT_WHEN_partition, pC->aArg[CQ_LANE_PARTITION].i);
   claimqBindInt(p, &s, CQ_LIMIT_WHEN_set, iSet);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( claimqStep(p, &s)
-   && claimqColType(&s, CQ_COL_LIMIT_WHEN_at_ms)!=SQLITE_NULL
-   && claimqColInt(&s, CQ_COL_LIMIT_WHEN_at_ms)<iAt
-  ){
-    iAt = claimqColInt(&s, CQ_COL_LIMIT_WHEN_at_ms);
+  if( claimqStep(p, &s) ){
+    i64 iWhen = claimqColTime(&s, CQ_COL_LIMIT_WHEN_at_ms);
+    if( iWhen==CQ_I64_MAX ) iWhen = CQ_NO_TIME;   /* A group at its limit 0 */
+    iAt = claimqSooner(iAt, iWhen);
   }
   claimqStmtDone(p, &s);
   return iAt;

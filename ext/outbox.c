@@ -689,7 +689,7 @@ static void cqOutboxNext(CqOp *p, CqClaim *pC){
 }
 
 /*
-** When the partition that pPart stands on could be claimed; CQ_I64_MAX if it
+** When the partition that pPart stands on could be claimed; CQ_NO_TIME if it
 ** has nothing to deliver.
 */
 static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
@@ -698,7 +698,7 @@ static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
   CqStmt s = cqOutboxMessages(p, pC, pPart, 1);
   if( iAt<iExpires ) iAt = iExpires;
   if( cqOutboxWhy(p, pPart)==CQ_WHY_CLAIMABLE ) iAt = claimqNow(p);
-  if( !claimqStep(p, &s) ) iAt = CQ_I64_MAX;
+  if( !claimqStep(p, &s) ) iAt = CQ_NO_TIME;
   claimqStmtDone(p, &s);
   return iAt;
 }
@@ -708,7 +708,7 @@ static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
 ** those that are thought to be ready and are not, because time went back.
 */
 static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   CqStmt s;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
     if( cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s) ){
@@ -718,13 +718,12 @@ static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
     return iAt;
   }
   s = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, CQ_I64_MAX);
-  while( iAt>claimqNow(p) && claimqStep(p, &s)
-      && claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt ){
-    i64 iFree = cqOutboxFreeAt(p, pC, &s);
-    if( iFree<iAt ) iAt = iFree;
+  while( iAt!=claimqNow(p) && claimqStep(p, &s)
+      && (iAt==CQ_NO_TIME || claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt) ){
+    iAt = claimqSooner(iAt, cqOutboxFreeAt(p, pC, &s));
   }
   claimqStmtDone(p, &s);
-  if( iAt==CQ_I64_MAX ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  if( iAt==CQ_NO_TIME ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
   return iAt;
 }
 
@@ -753,7 +752,7 @@ static void cqOutboxWhyAll(CqOp *p, CqClaim *pC, CqWhy *pWhy){
     if( !bAny ) continue;
     if( pPartition->bGiven && iPartition!=pPartition->i ){
       eWhy = CQ_WHY_PARTITION;
-      iUntil = CQ_I64_MAX;
+      iUntil = CQ_NO_TIME;
     }
     claimqWhyAdd(p, pWhy, eWhy, 0, iPartition, iUntil);
   }

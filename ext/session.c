@@ -432,22 +432,32 @@ static int cqSessionSerial(CqOp *p, const CqClaim *pC){
 /*
 ** 1 if a live claim holds a batch of the session.  If none does, *piKept is the
 ** first batch of it that was claimed before and waits for its retry,
-** CQ_I64_MAX if there is none.
+** CQ_I64_MAX if there is none.  piUntil, which may be 0: until when that will
+** be so.
 */
-static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
+static int cqSessionBusy(
+  CqOp *p, CqText session, i64 *piKept, i64 *piUntil
+){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BUSY);
+  i64 iHeld = 0, iWaits = 0;
   int bBusy = 0;
   claimqBindText(p, &s, CQ_SESSION_BUSY_session, session);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   *piKept = CQ_I64_MAX;
-  while( !bBusy && claimqStep(p, &s) ){
+  while( (piUntil || !bBusy) && claimqStep(p, &s) ){
     i64 iSeq = claimqColInt(&s, CQ_COL_SESSION_BUSY_enqueue_seq);
-    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_held)!=0;
+    i64 iExpires = claimqColInt(&s, CQ_COL_SESSION_BUSY_expires_at_ms);
+    if( claimqColInt(&s, CQ_COL_SESSION_BUSY_held) ){
+      bBusy = 1;
+      if( iExpires>iHeld ) iHeld = iExpires;
+    }
     if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
       *piKept = iSeq;
+      iWaits = claimqColInt(&s, CQ_COL_SESSION_BUSY_available_at_ms);
     }
   }
   claimqStmtDone(p, &s);
+  if( piUntil ) *piUntil = bBusy ? iHeld : iWaits;
   return bBusy;
 }
 
@@ -463,7 +473,8 @@ static int cqSessionGives(
   claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
   if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
   if( !bSerial ) return 1;
-  return !cqSessionBusy(p, session, &pOwn->iKept) && pB->iSeq<pOwn->iKept;
+  return !cqSessionBusy(p, session, &pOwn->iKept, 0)
+      && pB->iSeq<pOwn->iKept;
 }
 
 /**************************************************************************
@@ -713,7 +724,9 @@ static void cqSessionNext(CqOp *p, CqClaim *pC){
                 bList ? &pOwn->due : 0);
   if( !pOwn->bAny && (s.bReady || s.bDue) ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
-    if( pOwn->bLease ) bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept);
+    if( pOwn->bLease ){
+      bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept, 0);
+    }
   }
   if( !bBusy ) cqSessionSelect(p, pC, &s);
   if( pC->ids.n ) cqStreamsRest(p, &s);
@@ -829,6 +842,7 @@ struct CqFront {
   int eFront;                     /* CQ_WHY_*: what keeps the rest */
   int bSerial, bBusy;
   i64 iKept;                      /* As CqSession.iKept */
+  i64 iUntil;                     /* Until when it is busy, or keeps the rest */
 };
 
 /*
@@ -844,7 +858,7 @@ static void cqFrontEnter(CqOp *p, CqFront *pF, CqText session){
   pF->bBusy = 0;
   pF->iKept = CQ_I64_MAX;
   if( pF->bSerial && p->rc==SQLITE_OK ){
-    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept);
+    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept, &pF->iUntil);
   }
 }
 
@@ -878,14 +892,16 @@ static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
   while( claimqStep(p, &s) ){
     CqCell *pDetail;
+    i64 iUntil;
     int eWhy;
     cqFrontEnter(p, &front, claimqColText(p, &s, CQ_S(session_id)));
     cqBatchRead(p, &s, &b);
     eWhy = b.eWhy;
     if( eWhy==CQ_WHY_CLAIMABLE ) eWhy = cqFrontWhy(&front, pOwn, &b);
     if( eWhy==CQ_WHY_UNKNOWN && !pOwn->bAny ) front.eFront = CQ_WHY_UNKNOWN;
-    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0,
-        claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires));
+    iUntil = eWhy==CQ_WHY_BUSY || eWhy==CQ_WHY_KEPT_BACK ? front.iUntil
+           : claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires);
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0, iUntil);
     if( pDetail && b.zBad ){
       claimqCellText(p, pWhy->pRows, pDetail, claimqStr(b.zBad));
     }
@@ -1073,7 +1089,7 @@ static void cqSessionSlot(CqOp *p, const CqVerb *pV, const CqStmt *pHead){
   if( claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_serial)
    && claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms)<=claimqNow(p)
    && cqSessionBusy(p, claimqColText(p, pHead,
-                    CQ_COL_SESSION_HOLD_session_id), &iKept)
+                    CQ_COL_SESSION_HOLD_session_id), &iKept, 0)
   ){
     claimqFail(p, CQ_CONFLICT, "claim %.*s is serial and has expired, and "
         "another claim holds a batch of its session now: settle it, or let it "
