@@ -61,18 +61,14 @@ static void cqQueueCheck(CqOp *p, CqText queue){
 }
 
 /*
-** The number of partitions of a queue; 0 if it is not registered, or op has an
-** error.  *pnPresent is how many of them are there.
+** By OUTBOX_COUNT the number of partitions of a queue, by OUTBOX_THERE how many
+** of them are there; 0 if it is not registered, or op has an error.
 */
-static i64 cqQueueSize(CqOp *p, CqText queue, i64 *pnPresent){
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_COUNT);
+static i64 cqQueueSize(CqOp *p, CqText queue, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
   i64 n = 0;
-  *pnPresent = 0;
   claimqBindText(p, &s, CQ_OUTBOX_COUNT_queue, queue);
-  if( claimqStep(p, &s) ){
-    n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
-    *pnPresent = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_present);
-  }
+  if( claimqStep(p, &s) ) n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
   claimqStmtDone(p, &s);
   return n;
 }
@@ -81,8 +77,7 @@ static i64 cqQueueSize(CqOp *p, CqText queue, i64 *pnPresent){
 ** Raise not_found if the queue is not registered; else return its size.
 */
 static i64 cqQueueNeed(CqOp *p, CqText queue){
-  i64 nPresent;
-  i64 n = cqQueueSize(p, queue, &nPresent);
+  i64 n = cqQueueSize(p, queue, CQ_SQL_OUTBOX_COUNT);
   assert( p->rc==SQLITE_OK || n==0 );
   if( p->rc==SQLITE_OK && n<=0 ){
     claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: SELECT "
@@ -150,9 +145,8 @@ static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
 */
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
-  i64 nPresent;
-  i64 n = cqQueueSize(p, pR->queue, &nPresent);
-  pR->bMissing = nPresent<pR->nPartition;
+  i64 n = cqQueueSize(p, pR->queue, CQ_SQL_OUTBOX_COUNT);
+  pR->bMissing = cqQueueSize(p, pR->queue, CQ_SQL_OUTBOX_THERE)<pR->nPartition;
   pR->bDegrade = 0;
   if( n!=0 && n!=pR->nPartition ){
     claimqFail(p, CQ_CONFLICT, "queue '%.*s' is registered with %lld "

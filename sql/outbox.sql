@@ -28,9 +28,13 @@ SELECT {{OUTBOX_COLS}}
 FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=:partition
 
 -- name: OUTBOX_COUNT
--- How many partitions has the queue?  NULL: it is not registered.  present: how
--- many of them are there?
-SELECT max(partition)+1 AS n, count(*) AS present
+-- How many partitions has the queue?  NULL: it is not registered.
+SELECT max(partition)+1 AS n
+FROM {{S}}.claimq_partition WHERE queue_name=:queue
+
+-- name: OUTBOX_THERE like OUTBOX_COUNT
+-- And how many of them are there?
+SELECT count(*) AS n
 FROM {{S}}.claimq_partition WHERE queue_name=:queue
 
 -- name: OUTBOX_MESSAGES
