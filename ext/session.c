@@ -1141,8 +1141,8 @@ static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n, int bHeld){
   if( p->rc || n==pV->nExpect ) return;
   s = claimqStmt(p, CQ_SQL_SESSION_LEFT);
   claimqVerbBind(p, pV, &s);
-  claimqBindInt(p, &s, CQ_SESSION_LEFT_last,
-                ((const CqSessionVerb*)&pV->own)->iLast);
+  claimqBindInt(p, &s, CQ_SESSION_LEFT_last, pV->hold.nSize>1
+      ? ((const CqSessionVerb*)&pV->own)->iLast : pV->iHead);
   if( claimqStep(p, &s) ) nLeft = claimqColInt(&s, CQ_COL_SESSION_LEFT_n);
   claimqStmtDone(p, &s);
   if( nLeft + (bHeld ? 0 : n)==pV->nExpect ){

@@ -403,23 +403,6 @@ BEGIN
   WHERE changes()=0;
 END;
 
-CREATE TRIGGER {{S}}.claimq_message_timeless AFTER UPDATE OF created_at_ms
-ON claimq_message WHEN new.created_at_ms IS NULL
-BEGIN
-  SELECT RAISE(ABORT,
-    'claimq: bad_argument: created_at_ms may not be NULL');
-END;
-
--- Where a message stands is given by claimq, once: a plain INSERT leaves seq
--- NULL until its trigger has run.
-CREATE TRIGGER {{S}}.claimq_message_moved
-AFTER UPDATE OF queue_name, partition, seq ON claimq_message
-WHEN new.queue_name<>old.queue_name OR new.partition<>old.partition
-  OR old.seq IS NOT NULL AND new.seq IS NOT old.seq
-BEGIN
-  SELECT RAISE(ABORT, 'claimq: bad_argument: queue_name, partition and seq of a message may not be changed: publish it again, and delete this one');
-END;
-
 CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
 SELECT NULL, NULL, NULL;
 
@@ -441,7 +424,44 @@ BEGIN
     SELECT last_seq+1 FROM claimq_partition
     WHERE queue_name=new.queue_name AND partition=new.partition)
   WHERE message_id=new.message_id;
-  UPDATE claimq_partition SET last_seq=last_seq+1
+END;
+
+-- How long a partition waits is found anew when it gets its first message, and
+-- when something happens to one that is to do: waiting_since_ms is set to NULL
+-- for that.
+CREATE TRIGGER {{S}}.claimq_partition_wait AFTER UPDATE OF last_seq
+ON claimq_partition WHEN new.waiting_since_ms IS NULL
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message
+    WHERE queue_name=new.queue_name AND partition=new.partition
+      AND seq>new.processed_seq
+    ORDER BY seq)
+  WHERE partition_id=new.partition_id;
+END;
+
+-- It is deleted by hand.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=NULL, last_seq=last_seq
+  WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
+-- It gets another time; or the message of a plain INSERT gets its first time,
+-- and its number.  Where it stands is given by claimq, once.  (One trigger, and
+-- one UPDATE, for all of it: claimq_publish() has to compile what a plain INSERT
+-- comes to.)
+CREATE TRIGGER {{S}}.claimq_message_update
+AFTER UPDATE OF queue_name, partition, seq, created_at_ms ON claimq_message
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: queue_name, partition and seq of a message may not be changed, and created_at_ms may not be NULL')
+  WHERE new.queue_name<>old.queue_name OR new.partition<>old.partition
+    OR old.seq IS NOT NULL AND new.seq IS NOT old.seq
+    OR new.created_at_ms IS NULL;
+  UPDATE claimq_partition SET last_seq=max(last_seq, new.seq),
+    waiting_since_ms=iif(old.seq IS NULL, waiting_since_ms, NULL)
   WHERE queue_name=new.queue_name AND partition=new.partition;
   SELECT CASE
     WHEN EXISTS(SELECT 1 FROM claimq_partition
@@ -451,42 +471,6 @@ BEGIN
       'claimq: not_found: the queue is not registered: see claimq_queue()')
     END
   WHERE changes()=0;
-END;
-
--- The first message of a partition that had nothing to do.
-CREATE TRIGGER {{S}}.claimq_partition_wait AFTER UPDATE OF last_seq
-ON claimq_partition WHEN new.waiting_since_ms IS NULL
-BEGIN
-  UPDATE claimq_partition SET waiting_since_ms=(
-    SELECT created_at_ms FROM claimq_message
-    WHERE queue_name=new.queue_name AND partition=new.partition
-      AND seq=new.last_seq)
-  WHERE partition_id=new.partition_id;
-END;
-
--- A message that is still to do is deleted by hand: it may have been the first.
-CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
-WHEN old.seq>(SELECT processed_seq FROM claimq_partition
-              WHERE queue_name=old.queue_name AND partition=old.partition)
-BEGIN
-  UPDATE claimq_partition SET waiting_since_ms=(
-    SELECT created_at_ms FROM claimq_message AS m
-    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
-      AND m.seq>processed_seq
-    ORDER BY m.seq LIMIT 1)
-  WHERE queue_name=old.queue_name AND partition=old.partition;
-END;
-
--- Or the first gets another time.
-CREATE TRIGGER {{S}}.claimq_message_dated AFTER UPDATE OF created_at_ms
-ON claimq_message WHEN old.seq IS NOT NULL
-BEGIN
-  UPDATE claimq_partition SET waiting_since_ms=new.created_at_ms
-  WHERE queue_name=new.queue_name AND partition=new.partition
-    AND processed_seq<new.seq
-    AND NOT EXISTS(SELECT 1 FROM claimq_message AS m
-      WHERE m.queue_name=new.queue_name AND m.partition=new.partition
-        AND m.seq>processed_seq AND m.seq<new.seq);
 END;
 
 --------------------------------------------------------------------------

@@ -279,7 +279,7 @@ WHERE session_id=:session AND due IN (-1,:due)
 -- name: SESSION_LEFT
 -- How many rows have the claim, wherever they stand?
 SELECT count(*) AS n FROM {{S}}.claimq_batch
-WHERE enqueue_seq BETWEEN :head AND max(:head, :last)
+WHERE enqueue_seq BETWEEN :head AND :last
   AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_COMPLETE_ONE
