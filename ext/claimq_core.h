@@ -55,6 +55,7 @@ typedef unsigned long long int u64;
 
 #define CQ_I64_MAX ((i64)0x7fffffffffffffffLL)
 #define CQ_I64_MIN (-CQ_I64_MAX-1)
+#define CQ_NO_TIME ((i64)-1)      /* Never: times to come are >=0 */
 
 /* A slice of UTF-8 text.  z==0 means "no value" (SQL NULL). */
 typedef struct CqText CqText;
@@ -224,6 +225,7 @@ CQ_PRIV i64 claimqScanLimit(i64 nMax);  /* nMax+32, saturating */
 ** Interface to core_lease.c: the lease, the same for every discipline.
 */
 CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow);   /* iExpires > iNow */
+CQ_PRIV i64 claimqSooner(i64, i64);       /* Of two times, or CQ_NO_TIME */
 
 #define CQ_HOLD_OK        0       /* The claim holds all its rows */
 #define CQ_HOLD_UNKNOWN   1       /* No trace of it: unknown or settled */

@@ -603,7 +603,7 @@ struct CqTableDef {
   /* Free what own points to; may be 0. */
   void (*xDone)(CqClaim*);
   /* The earliest time at which such a claim could succeed if nothing else
-  ** happens: now if it would succeed now, and only then; CQ_I64_MAX: never.
+  ** happens: now if it would succeed now, and only then; or CQ_NO_TIME.
   ** Never later than the true time.  Reads only. */
   i64 (*xNextAt)(CqOp*, CqClaim*);
   /* claimq_why: add every row of the scope with the reason why the claim takes
@@ -821,7 +821,7 @@ struct CqWhy {
   int aiRow[CQ_WHY_UNKNOWN+1];    /* Row of each reason, counted from 1 */
 };
 /* For xWhy: one more row has this reason.  pExample (0: iKey) is its key,
-** iUntil when the reason ends (CQ_I64_MAX: nobody knows).  Returns the cell for
+** iUntil when the reason ends (CQ_NO_TIME: nobody knows).  Returns the cell for
 ** the detail if it is the first one, else 0. */
 CQ_PRIV CqCell *claimqWhyAdd(
   CqOp*, CqWhy*, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil
@@ -833,6 +833,7 @@ CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires);
 #define CQ_LOOK_ROWS 1000         /* Rows that are read at most */
 CQ_PRIV int claimqLookTakes(CqOp*, CqClaim*);
 CQ_PRIV i64 claimqLookLater(CqOp*, CqStmt*);
+CQ_PRIV i64 claimqColTime(const CqStmt*, int iCol);       /* NULL: CQ_NO_TIME */
 
 /* wait.c: claimq_wait(), claimq_next_at(). */
 CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);

@@ -234,7 +234,7 @@ static i64 cqContestNextAt(CqOp *p, CqClaim *pC){
 static void cqContestWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqStmt s = cqContestHolder(p, pC);
   int eWhy = CQ_WHY_CLAIMABLE;
-  i64 iUntil = CQ_I64_MAX;
+  i64 iUntil = CQ_NO_TIME;
   if( claimqStep(p, &s) ){
     i64 iExpires = claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms);
     int bClaimed =

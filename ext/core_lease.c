@@ -28,6 +28,14 @@ CQ_PRIV int claimqLeaseLive(i64 iExpires, i64 iNow){
 }
 
 /*
+** The earlier of two times to come; CQ_NO_TIME is later than any.
+*/
+CQ_PRIV i64 claimqSooner(i64 a, i64 b){
+  assert( a>=CQ_NO_TIME && b>=CQ_NO_TIME );
+  return (u64)a<(u64)b ? a : b;
+}
+
+/*
 ** Judge a claim by what is left of it.  Returns one of CQ_HOLD_*.
 **
 ** A wrong token is told before displacement, so that a caller who mixes up

@@ -155,7 +155,7 @@ CQ_PRIV int claimqLaneRowOf(CqOp*, CqClaim*, CqStmt *pJob, CqCell *a, i64 iJob);
 CQ_PRIV int claimqLaneBest(CqOp*, CqClaim*, i64 iSet, i64 nMax,
                            const CqJobKey **pa);
 CQ_PRIV i64 claimqLanePromote(CqOp*, CqClaim*, i64 iSet, i64 nMost);
-/* When a job of a set will be claimable that is not now; CQ_I64_MAX: never. */
+/* When a job of a set will be claimable that is not now; or CQ_NO_TIME. */
 CQ_PRIV i64 claimqLaneLater(CqOp*, CqClaim*, i64 iSet);
 /* Pick these jobs, which are in order. */
 CQ_PRIV void claimqLanePicks(CqOp*, CqClaim*, const CqOffer*, int n);
@@ -222,7 +222,7 @@ CQ_PRIV void claimqUnschedule(CqOp*, CqCall*);
 CQ_PRIV int claimqScheduleDue(CqOp*, CqText lane);
 /* Put the jobs that are due, as part of a task that needs CQ_NEED_UNDO. */
 CQ_PRIV void claimqSchedulePut(CqOp*, const CqTask*, CqText lane);
-/* When a schedule of the lane is due next; CQ_I64_MAX: never. */
+/* When a schedule of the lane is due next; or CQ_NO_TIME. */
 CQ_PRIV i64 claimqScheduleNext(CqOp*, CqText lane);
 CQ_PRIV void claimqScheduleWhy(CqOp*, CqText lane, CqWhy*);
 
@@ -268,7 +268,7 @@ CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
 ** began now. */
 CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
 CQ_PRIV void claimqLimitBackOfJob(CqOp*, i64 iJob);
-/* When the heads of a set will have something to give; CQ_I64_MAX: never. */
+/* When the heads of a set will have something to give; or CQ_NO_TIME. */
 CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*, i64 iSet);
 /* Raise conflict if the claim of a job that has expired may not be renewed,
 ** because others have taken its slot. */

@@ -493,7 +493,7 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
 }
 
 /*
-** When a job of a set will be claimable that is not now.  CQ_I64_MAX also after
+** When a job of a set will be claimable that is not now.  CQ_NO_TIME also after
 ** an error.
 */
 CQ_PRIV i64 claimqLaneLater(CqOp *p, CqClaim *pC, i64 iSet){
@@ -513,27 +513,24 @@ CQ_PRIV i64 claimqLaneLater(CqOp *p, CqClaim *pC, i64 iSet){
 */
 CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
-  i64 iAt = CQ_I64_MAX, iOpens = 0, iPut;
+  i64 iAt = CQ_NO_TIME, iOpens = 0, iPut;
   int i;
   if( claimqLookTakes(p, pC) ) return claimqNow(p);
   iPut = claimqScheduleNext(p, pC->aArg[CQ_LANE_LANE].t);
-  if( iPut<=claimqNow(p) ) return claimqNow(p);
+  if( iPut!=CQ_NO_TIME && iPut<=claimqNow(p) ) return claimqNow(p);
   if( pL->pLimit && pL->pLimit->room.nRoom==0 ){
+    if( pL->pLimit->room.eWhy==CQ_LIMIT_PAUSED ) return iPut;
     iOpens = pL->pLimit->room.iNext;
     pL->bFree = 1;
-    if( iOpens==CQ_LIMIT_NEVER || claimqLookTakes(p, pC) ){
-      return iPut<iOpens ? iPut : iOpens;
-    }
+    if( claimqLookTakes(p, pC) ) return claimqSooner(iPut, iOpens);
   }
   for(i=-1; i<pL->sets.n && p->rc==SQLITE_OK; i++){
     i64 iSet = i<0 ? 0 : pL->sets.a[i];
-    i64 iLater = claimqLaneLater(p, pC, iSet);
-    if( iLater<iAt ) iAt = iLater;
-    iLater = claimqLimitLater(p, pC, iSet);
-    if( iLater<iAt ) iAt = iLater;
+    iAt = claimqSooner(iAt, claimqLaneLater(p, pC, iSet));
+    iAt = claimqSooner(iAt, claimqLimitLater(p, pC, iSet));
   }
-  if( iAt<iOpens ) iAt = iOpens;
-  return iPut<iAt ? iPut : iAt;
+  if( iAt!=CQ_NO_TIME && iAt<iOpens ) iAt = iOpens;
+  return claimqSooner(iPut, iAt);
 }
 
 /*
@@ -562,12 +559,12 @@ static void cqLaneLacks(
 
 /*
 ** Why the job that pJob, LANE_WHY, stands on is not claimed, and until when
-** that will be so at least; CQ_I64_MAX if time alone does not change it.
+** that will be so at least; CQ_NO_TIME if time alone does not change it.
 */
 static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
   CqJobState job;
   int eWhy;
-  *piUntil = CQ_I64_MAX;
+  *piUntil = CQ_NO_TIME;
   if( claimqColInt(pJob, CQ_COL_LANE_WHY_partition_key)
       !=pC->aArg[CQ_LANE_PARTITION].i ){
     return CQ_WHY_PARTITION;
@@ -610,7 +607,9 @@ static int cqLaneWhyLimit(
                  &room);
   if( p->rc ) return CQ_WHY_CLAIMABLE;
   assert( room.eWhy<CQ_ARRAYSIZE(aWhy) );
-  if( room.eWhy!=CQ_LIMIT_NONE ) *piUntil = room.iNext;
+  if( room.eWhy!=CQ_LIMIT_NONE && room.eWhy!=CQ_LIMIT_PAUSED ){
+    *piUntil = room.iNext;
+  }
   *pzDetail = az[room.eWhy][room.bGroup];
   if( room.eWhy==CQ_LIMIT_PAUSED ){
     const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;

@@ -157,7 +157,7 @@ static CqLaneLimit *cqLimitOfLane(CqOp *p, CqText lane){
   claimqBindText(p, &s, CQ_LIMIT_ROW_lane, lane);
   if( claimqStep(p, &s) && (pL = claimqMalloc(p, sizeof(*pL)))!=0 ){
     pL->lane = lane;
-    pL->iOpens = CQ_I64_MAX;
+    pL->iOpens = CQ_NO_TIME;
     pL->own.nActive = cqLimitCol(&s, CQ_COL_LIMIT_ROW_max_active);
     pL->own.nRate = cqLimitCol(&s, CQ_COL_LIMIT_ROW_rate);
     pL->own.nPer = claimqColInt(&s, CQ_COL_LIMIT_ROW_per_ms);
@@ -409,8 +409,8 @@ static int cqLimitHead(
   int i = cqLimitGroup(p, pL, iGroup, pC->nMax);
   if( i<0 ) return 0;
   nRoom = pL->aGroup[i].room.nRoom;
-  if( nRoom==0 && pL->aGroup[i].room.iNext<pL->iOpens ){
-    pL->iOpens = pL->aGroup[i].room.iNext;
+  if( nRoom==0 && pL->aGroup[i].room.eWhy!=CQ_LIMIT_PAUSED ){
+    pL->iOpens = claimqSooner(pL->iOpens, pL->aGroup[i].room.iNext);
   }
   if( nRoom==0 || !cqLimitGrow(p, (void**)&pL->aHead, pL->nHead,
                                &pL->nHeadAlloc, sizeof(CqHeadUse)) ){
@@ -591,37 +591,34 @@ static i64 cqLimitMet(CqOp *p, CqClaim *pC){
   i64 iAt = pL->iOpens;
   int i;
   for(i=0; i<pL->empty.n && p->rc==SQLITE_OK; i++){
-    i64 iLater = claimqLaneLater(p, pC, pL->empty.a[i]);
-    if( iLater<iAt ) iAt = iLater;
+    iAt = claimqSooner(iAt, claimqLaneLater(p, pC, pL->empty.a[i]));
   }
   return iAt;
 }
 
 /*
 ** When the heads of a set will have something to give that they do not have
-** now; CQ_I64_MAX if never, or if the lane keeps no groups.  Those that were
-** met belong to several sets, and are asked with set 0.
+** now; CQ_NO_TIME if time alone does not help, or if the lane keeps no groups.
+** Those that were met belong to several sets, and are asked with set 0.
 */
 CQ_PRIV i64 claimqLimitLater(CqOp *p, CqClaim *pC, i64 iSet){
   CqLaneLimit *pL = ((CqLane*)&pC->own)->pLimit;
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   CqStmt s;
   if( p->rc || pL==0 || !pL->bGroups ) return iAt;
   if( iSet==0 ) iAt = cqLimitMet(p, pC);
   if( pL->bBack && pL->group.nRate>0 ){
-    i64 iBack = claimqAddSat(claimqNow(p), pL->group.nPer);
-    if( iBack<iAt ) iAt = iBack;
+    iAt = claimqSooner(iAt, claimqAddSat(claimqNow(p), pL->group.nPer));
   }
   s = claimqStmt(p, CQ_SQL_LIMIT_WHEN);
   claimqBindText(p, &s, CQ_LIMIT_WHEN_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindInt(p, &s, CQ_LIMIT_WHEN_partition, pC->aArg[CQ_LANE_PARTITION].i);
   claimqBindInt(p, &s, CQ_LIMIT_WHEN_set, iSet);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  if( claimqStep(p, &s)
-   && claimqColType(&s, CQ_COL_LIMIT_WHEN_at_ms)!=SQLITE_NULL
-   && claimqColInt(&s, CQ_COL_LIMIT_WHEN_at_ms)<iAt
-  ){
-    iAt = claimqColInt(&s, CQ_COL_LIMIT_WHEN_at_ms);
+  if( claimqStep(p, &s) ){
+    i64 iWhen = claimqColTime(&s, CQ_COL_LIMIT_WHEN_at_ms);
+    if( iWhen==CQ_I64_MAX ) iWhen = CQ_NO_TIME;   /* A group at its limit 0 */
+    iAt = claimqSooner(iAt, iWhen);
   }
   claimqStmtDone(p, &s);
   return iAt;

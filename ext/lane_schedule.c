@@ -401,20 +401,16 @@ CQ_PRIV int claimqScheduleDue(CqOp *p, CqText lane){
 }
 
 /*
-** When a schedule of the lane is due next; CQ_I64_MAX if there is none, or op
+** When a schedule of the lane is due next; CQ_NO_TIME if there is none, or op
 ** has an error.
 */
 CQ_PRIV i64 claimqScheduleNext(CqOp *p, CqText lane){
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   CqStmt s;
   if( (claimqSettings(p) & CQ_SET_SCHEDULES)==0 ) return iAt;
   s = claimqStmt(p, CQ_SQL_SCHEDULE_COMING);
   claimqBindText(p, &s, CQ_SCHEDULE_COMING_lane, lane);
-  if( claimqStep(p, &s)
-   && claimqColType(&s, CQ_COL_SCHEDULE_COMING_at_ms)!=SQLITE_NULL
-  ){
-    iAt = claimqColInt(&s, CQ_COL_SCHEDULE_COMING_at_ms);
-  }
+  if( claimqStep(p, &s) ) iAt = claimqColTime(&s, CQ_COL_SCHEDULE_COMING_at_ms);
   claimqStmtDone(p, &s);
   return iAt;
 }
@@ -431,7 +427,7 @@ CQ_PRIV void claimqScheduleWhy(CqOp *p, CqText lane, CqWhy *pWhy){
     int bDue = iNext<=claimqNow(p);
     claimqWhyAdd(p, pWhy, bDue ? CQ_WHY_CLAIMABLE : CQ_WHY_DELAYED,
         claimqColValue(&s, CQ_COL_SCHEDULE_WHY_source_key), 0,
-        bDue ? CQ_I64_MAX : iNext);
+        bDue ? CQ_NO_TIME : iNext);
   }
   claimqStmtDone(p, &s);
 }

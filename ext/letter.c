@@ -202,15 +202,16 @@ static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** When the first letter of the statement's list falls due; CQ_I64_MAX if there
+** When the first letter of the statement's list can be had; CQ_NO_TIME if there
 ** is none, or op has an error.  Gives the statement back.
 */
 static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
-  i64 iDue = CQ_I64_MAX;
+  i64 iDue = CQ_NO_TIME;
   if( claimqStep(p, pS)
    && claimqColType(pS, CQ_COL_LETTER_LATE_n)!=SQLITE_NULL
   ){
     iDue = claimqColInt(pS, CQ_COL_LETTER_LATE_n);
+    if( iDue<claimqNow(p) ) iDue = claimqNow(p);
   }
   claimqStmtDone(p, pS);
   return iDue;
@@ -221,14 +222,13 @@ static i64 cqLetterFirstDue(CqOp *p, CqStmt *pS){
 */
 static i64 cqLetterNextAt(CqOp *p, CqClaim *pC){
   CqStmt s;
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   int i = 0;
   while( cqLetterEach(p, pC, CQ_SQL_LETTER_FIRST, CQ_SQL_LETTER_FIRST_IN, &i,
                       &s) ){
-    i64 iDue = cqLetterFirstDue(p, &s);
-    if( iDue<iAt ) iAt = iDue;
+    iAt = claimqSooner(iAt, cqLetterFirstDue(p, &s));
   }
-  return iAt<claimqNow(p) ? claimqNow(p) : iAt;
+  return iAt;
 }
 
 /*

@@ -215,15 +215,15 @@ static void cqLookForget(CqClaim *pC){
 }
 
 /*
-** The earliest time at which the claim could succeed; CQ_I64_MAX: never.  May
-** be asked again and again.
+** The earliest time at which the claim could succeed, or CQ_NO_TIME.  May be
+** asked again and again.
 */
 CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
   CqClaim *pC = &pLook->c;
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   if( p->rc ) return iAt;
   if( cqLookReady(p, pC) ) iAt = pC->pDef->xNextAt(p, pC);
-  assert( p->rc || iAt>=p->iNow );
+  assert( p->rc || iAt==CQ_NO_TIME || iAt>=p->iNow );
   cqLookForget(pC);
   return iAt;
 }
@@ -247,27 +247,27 @@ CQ_PRIV int claimqLookTakes(CqOp *p, CqClaim *pC){
 }
 
 /*
+** For xNextAt: the time in a column; CQ_NO_TIME if that is NULL.
+*/
+CQ_PRIV i64 claimqColTime(const CqStmt *pS, int iCol){
+  i64 iAt = claimqColInt(pS, iCol);
+  if( claimqColType(pS, iCol)==SQLITE_NULL ) return CQ_NO_TIME;
+  return iAt<0 ? 0 : iAt;
+}
+
+/*
 ** For xNextAt: read all rows of a statement *_LATER.  at_ms and due are times
 ** at which a row can be had; of the rows among the ready ones only some were
 ** read, n of at most CQ_LOOK_ROWS: if that was not all of them, the answer is
 ** "soon", which is never too late.  Gives the statement back.
 */
 CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   while( claimqStep(p, pS) ){
-    i64 iSoon = claimqAddSat(claimqNow(p), 1);
-    if( claimqColType(pS, CQ_COL_LATER_at_ms)!=SQLITE_NULL
-     && claimqColInt(pS, CQ_COL_LATER_at_ms)<iAt
-    ){
-      iAt = claimqColInt(pS, CQ_COL_LATER_at_ms);
-    }
-    if( claimqColType(pS, CQ_COL_LATER_due)!=SQLITE_NULL
-     && claimqColInt(pS, CQ_COL_LATER_due)<iAt
-    ){
-      iAt = claimqColInt(pS, CQ_COL_LATER_due);
-    }
-    if( claimqColInt(pS, CQ_COL_LATER_n)>=CQ_LOOK_ROWS && iSoon<iAt ){
-      iAt = iSoon;
+    iAt = claimqSooner(iAt, claimqColTime(pS, CQ_COL_LATER_at_ms));
+    iAt = claimqSooner(iAt, claimqColTime(pS, CQ_COL_LATER_due));
+    if( claimqColInt(pS, CQ_COL_LATER_n)>=CQ_LOOK_ROWS ){
+      iAt = claimqSooner(iAt, claimqAddSat(claimqNow(p), 1));
     }
   }
   claimqStmtDone(p, pS);
@@ -324,7 +324,7 @@ CQ_PRIV CqCell *claimqWhyAdd(
   }
   assert( p->rc || a[CQ_WHY_N].eType==SQLITE_INTEGER );
   a[CQ_WHY_N].u.i++;
-  if( iUntil<CQ_I64_MAX && (a[CQ_WHY_UNTIL].eType==SQLITE_NULL
+  if( iUntil!=CQ_NO_TIME && (a[CQ_WHY_UNTIL].eType==SQLITE_NULL
        || iUntil<a[CQ_WHY_UNTIL].u.i) ){
     claimqCellInt(&a[CQ_WHY_UNTIL], iUntil);
   }
@@ -332,9 +332,9 @@ CQ_PRIV CqCell *claimqWhyAdd(
 }
 
 /*
-** When a reason of claimqRowWhy() ends; CQ_I64_MAX if time does not end it.
+** When a reason of claimqRowWhy() ends; CQ_NO_TIME if time does not end it.
 */
 CQ_PRIV i64 claimqWhyUntil(int eWhy, i64 iAvailable, i64 iExpires){
   if( eWhy==CQ_WHY_HELD ) return iExpires>iAvailable ? iExpires : iAvailable;
-  return eWhy==CQ_WHY_DELAYED ? iAvailable : CQ_I64_MAX;
+  return eWhy==CQ_WHY_DELAYED ? iAvailable : CQ_NO_TIME;
 }

@@ -61,11 +61,11 @@ static void cqQueueCheck(CqOp *p, CqText queue){
 }
 
 /*
-** The number of partitions of a queue; 0 if it is not registered, or op has an
-** error.
+** By OUTBOX_COUNT the number of partitions of a queue, by OUTBOX_THERE how many
+** of them are there; 0 if it is not registered, or op has an error.
 */
-static i64 cqQueueSize(CqOp *p, CqText queue){
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_COUNT);
+static i64 cqQueueSize(CqOp *p, CqText queue, int eStmt){
+  CqStmt s = claimqStmt(p, eStmt);
   i64 n = 0;
   claimqBindText(p, &s, CQ_OUTBOX_COUNT_queue, queue);
   if( claimqStep(p, &s) ) n = claimqColInt(&s, CQ_COL_OUTBOX_COUNT_n);
@@ -77,7 +77,7 @@ static i64 cqQueueSize(CqOp *p, CqText queue){
 ** Raise not_found if the queue is not registered; else return its size.
 */
 static i64 cqQueueNeed(CqOp *p, CqText queue){
-  i64 n = cqQueueSize(p, queue);
+  i64 n = cqQueueSize(p, queue, CQ_SQL_OUTBOX_COUNT);
   assert( p->rc==SQLITE_OK || n==0 );
   if( p->rc==SQLITE_OK && n<=0 ){
     claimqFail(p, CQ_NOT_FOUND, "queue '%.*s' is not registered: SELECT "
@@ -94,8 +94,8 @@ static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
   i64 n = cqQueueNeed(p, queue);
   if( iPartition<n ){
     claimqFail(p, CQ_NOT_FOUND, "partition %lld of queue '%.*s' is missing: "
-        "its row of claimq_partition was deleted", iPartition, queue.n,
-        queue.z);
+        "its row of claimq_partition was deleted: SELECT claimq_queue('%.*s', "
+        "%lld)", iPartition, queue.n, queue.z, queue.n, queue.z, n);
   }
   claimqFail(p, CQ_BAD_ARGUMENT, "partition must be an integer from 0 to %lld "
       "for queue '%.*s', got %lld", n-1, queue.n, queue.z, iPartition);
@@ -103,7 +103,8 @@ static void cqQueueMissing(CqOp *p, CqText queue, i64 iPartition){
 
 /*
 ** claimq_queue(queue, partitions [, option, value]...) -> partitions.  Options
-** of a queue that is registered already are changed if they are given.
+** of a queue that is registered already are changed if they are given, and
+** partitions whose rows were deleted come back.
 */
 typedef struct CqRegister CqRegister;
 struct CqRegister {
@@ -111,7 +112,8 @@ struct CqRegister {
   CqText queue;
   i64 nPartition;
   const CqVal *pDegrade;
-  u8 bNew;                        /* The queue is not registered */
+  u8 bMissing;                    /* Partitions are to be written */
+  u8 bDegrade;                    /* The option of others is */
 };
 
 static const CqArgDef cqQueueArg[] = {
@@ -143,37 +145,45 @@ static CqStmt cqQueueDegrade(CqOp *p, const CqRegister *pR, int eStmt){
 */
 static void cqQueueLoad(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
-  i64 n = cqQueueSize(p, pR->queue);
-  pR->bNew = n==0;
-  if( n==0 ){
-    pTask->eNeed = CQ_NEED_ONE;
-  }else if( n!=pR->nPartition ){
+  i64 n = cqQueueSize(p, pR->queue, CQ_SQL_OUTBOX_COUNT);
+  pR->bMissing = cqQueueSize(p, pR->queue, CQ_SQL_OUTBOX_THERE)<pR->nPartition;
+  pR->bDegrade = 0;
+  if( n!=0 && n!=pR->nPartition ){
     claimqFail(p, CQ_CONFLICT, "queue '%.*s' is registered with %lld "
         "partitions, not %lld", pR->queue.n, pR->queue.z, n, pR->nPartition);
   }else if( pR->pDegrade->bGiven ){
     CqStmt s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADES);
-    if( claimqStep(p, &s) ) pTask->eNeed = CQ_NEED_ONE;
+    pR->bDegrade = (u8)claimqStep(p, &s);
     claimqStmtDone(p, &s);
   }
+  pTask->eNeed = pR->bMissing && pR->bDegrade ? CQ_NEED_MANY
+               : pR->bMissing || pR->bDegrade ? CQ_NEED_ONE : CQ_NEED_NOTHING;
 }
 
 /*
-** Register the queue, or change the one option of one that is there.
+** Register the queue, or what is missing of it, and change its one option.
 */
 static void cqQueueApply(CqOp *p, CqTask *pTask){
   CqRegister *pR = (CqRegister*)pTask;
+  const CqVal *pDegrade = pR->pDegrade;
   CqStmt s;
   assert( pR->nPartition>0 && pR->nPartition<=CQ_PARTITION_MAX );
-  assert( pR->bNew || pR->pDegrade->bGiven );
-  if( pR->bNew ){
+  assert( pR->bMissing || pR->bDegrade );
+  if( pR->bMissing ){
     s = claimqStmt(p, CQ_SQL_OUTBOX_REGISTER);
     claimqBindText(p, &s, CQ_OUTBOX_REGISTER_queue, pR->queue);
     claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_partitions, pR->nPartition);
-    claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pR->pDegrade->i);
-  }else{
-    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+    if( pDegrade->bGiven ){
+      claimqBindInt(p, &s, CQ_OUTBOX_REGISTER_degrade, pDegrade->i);
+    }else{
+      claimqBindNull(p, &s, CQ_OUTBOX_REGISTER_degrade);
+    }
+    claimqExec(p, &s);
   }
-  claimqExec(p, &s);
+  if( pR->bDegrade ){
+    s = cqQueueDegrade(p, pR, CQ_SQL_OUTBOX_DEGRADE);
+    claimqExec(p, &s);
+  }
 }
 
 /*
@@ -449,13 +459,52 @@ static CqStmt cqOutboxMessages(
 }
 
 /*
-** Deliver messages of the partition that pPart stands on: 1 if there are any,
-** or op has an error.
+** The first message of the partition that pPart stands on, if bMsg the one that
+** pMsg stands on: is that what waiting_since_ms says?  If not, the partition is
+** listed for repair.  (INSERT OR REPLACE fires no trigger for a message that is
+** replaced.)
 */
-static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
+static int cqOutboxKnown(
+  CqOp *p, CqClaim *pC, const CqStmt *pPart, const CqStmt *pMsg, int bMsg
+){
+  int bSince = claimqColType(pPart, CQ_COL_OUTBOX_READY_waiting_since_ms)
+               !=SQLITE_NULL;
+  if( p->rc
+   || (bMsg==bSince && (!bMsg
+        || claimqColInt(pMsg, CQ_COL_OUTBOX_MESSAGES_created_at_ms)
+           ==claimqColInt(pPart, CQ_COL_OUTBOX_READY_waiting_since_ms)))
+  ){
+    return 1;
+  }
+  claimqIdsAdd(p, &pC->ids,
+               claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id));
+  return 0;
+}
+
+/*
+** Deliver messages of the partition that pPart stands on: 1 if there are any,
+** or op has an error.  With pBest it was taken for how long it waits, and
+** delivers nothing if that is not true: then it is the best so far if it waits
+** longer than the one that is.
+*/
+static int cqOutboxDeliver(
+  CqOp *p, CqClaim *pC, const CqStmt *pPart, CqWaiting *pBest
+){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
   CqStmt s = cqOutboxMessages(p, pC, pPart, cqOutboxMost(pC, pPart));
+  int bMsg = claimqStep(p, &s);
   char zScope[CQ_SCOPE_SZ];
+  if( !cqOutboxKnown(p, pC, pPart, &s, bMsg) && bMsg && pBest ){
+    CqWaiting w;
+    w.iPartition = claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition);
+    w.iSince = claimqColInt(&s, CQ_COL_OUTBOX_MESSAGES_created_at_ms);
+    if( pBest->iPartition<0 || claimqWaitsLonger(&w, pBest) ) *pBest = w;
+    bMsg = 0;
+  }
+  if( !bMsg ){
+    claimqStmtDone(p, &s);
+    return p->rc!=SQLITE_OK;
+  }
   assert( pC->pRows->nRow==0 );   /* A claim is of one partition */
   pOwn->iCursor = claimqColInt(pPart, CQ_COL_OUTBOX_READY_processed_seq);
   pOwn->iFence = claimqColInt(pPart, CQ_COL_OUTBOX_READY_fencing_token);
@@ -463,9 +512,11 @@ static int cqOutboxDeliver(CqOp *p, CqClaim *pC, const CqStmt *pPart){
       claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition_id), pOwn->iFence,
       cqOutboxScope(pC->aArg[CQ_OUTBOX_QUEUE].t,
           claimqColInt(pPart, CQ_COL_OUTBOX_READY_partition), zScope));
-  while( claimqStep(p, &s) ) cqOutboxTake(p, pC, pPart, &s);
+  do{
+    cqOutboxTake(p, pC, pPart, &s);
+  }while( claimqStep(p, &s) );
   claimqStmtDone(p, &s);
-  return p->rc || pC->pRows->nRow>0;
+  return 1;
 }
 
 /*
@@ -480,12 +531,13 @@ static int cqOutboxWhy(CqOp *p, const CqStmt *pPart){
 }
 
 /*
-** Find the partition that was asked for.  *pS stands on it: 1.  If it is not
-** there op has an error: 0.  The caller gives *pS back.
+** Find a partition of the queue.  *pS stands on it: 1.  If it is not there op
+** has an error: 0.  The caller gives *pS back.
 */
-static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
+static int cqOutboxFind(
+  CqOp *p, const CqClaim *pC, i64 iPartition, CqStmt *pS
+){
   CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
-  i64 iPartition = pC->aArg[CQ_OUTBOX_PARTITION].i;
   *pS = claimqStmt(p, CQ_SQL_OUTBOX_FIND);
   claimqBindText(p, pS, CQ_OUTBOX_READY_queue, queue);
   claimqBindInt(p, pS, CQ_OUTBOX_READY_partition, iPartition);
@@ -495,14 +547,18 @@ static int cqOutboxFind(CqOp *p, const CqClaim *pC, CqStmt *pS){
 }
 
 /*
-** The partition that was asked for, if it is free.
+** This partition, if it is free and has messages: 1, or op has an error.
 */
-static void cqOutboxOne(CqOp *p, CqClaim *pC){
+static int cqOutboxOne(CqOp *p, CqClaim *pC, i64 iPartition){
+  int bDone = 0;
   CqStmt s;
-  if( cqOutboxFind(p, pC, &s) && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE ){
-    cqOutboxDeliver(p, pC, &s);
+  if( cqOutboxFind(p, pC, iPartition, &s)
+   && cqOutboxWhy(p, &s)==CQ_WHY_CLAIMABLE
+  ){
+    bDone = cqOutboxDeliver(p, pC, &s, 0);
   }
   claimqStmtDone(p, &s);
+  return bDone;
 }
 
 /*
@@ -553,9 +609,10 @@ static int cqOutboxDueFirst(const CqStmt *pReady, const CqStmt *pDue){
 }
 
 /*
-** Any partition, the longest waiting first.  One whose messages were all
-** deleted by hand delivers nothing and is passed over.  Raises not_found if
-** there is nothing to deliver because there is no such queue.
+** Any partition, the longest waiting first.  The one that is thought to be that
+** is taken at once if it is; else the best of those that were found to wait
+** less goes in line with those that come next.  Raises not_found if there is
+** nothing to deliver because there is no such queue.
 */
 static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
@@ -563,6 +620,7 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
   CqStmt ready = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, iNow);
   int eReady = cqOutboxNextReady(p, &ready);
   int bDue = 0, bDone = 0;
+  CqWaiting best = {0, -1};
   CqStmt due;
   memset(&due, 0, sizeof(due));
   if( eReady!=CQ_AT_END ){
@@ -573,9 +631,15 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
   while( !bDone && (eReady==CQ_AT_READY || bDue) && p->rc==SQLITE_OK ){
     int bTakeDue = bDue
         && (eReady!=CQ_AT_READY || cqOutboxDueFirst(&ready, &due));
-    bDone = cqOutboxDeliver(p, pC, bTakeDue ? &due : &ready);
+    const CqStmt *pPart = bTakeDue ? &due : &ready;
+    CqWaiting next = cqOutboxWaiting(pPart);
+    if( best.iPartition>=0 && claimqWaitsLonger(&best, &next) ) break;
+    bDone = cqOutboxDeliver(p, pC, pPart, &best);
     if( bTakeDue ) pOwn->nDue += (bDue = claimqStep(p, &due));
     else if( !bDone ) eReady = cqOutboxNextReady(p, &ready);
+  }
+  if( !bDone && best.iPartition>=0 ){
+    bDone = cqOutboxOne(p, pC, best.iPartition);
   }
   while( bDone && bDue && pOwn->nDue<CQ_OUTBOX_DUE_FEW ){
     pOwn->nDue += (bDue = claimqStep(p, &due));
@@ -596,7 +660,7 @@ static void cqOutboxArgs(CqOp *p, CqClaim *pC){
   cqQueueCheck(p, queue);
   if( pC->nMax>0 || p->rc ) return;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
-    cqOutboxFind(p, pC, &s);
+    cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s);
     claimqStmtDone(p, &s);
   }else{
     cqQueueNeed(p, queue);
@@ -605,19 +669,22 @@ static void cqOutboxArgs(CqOp *p, CqClaim *pC){
 
 /*
 ** xNext.  One row is written, however many messages are delivered; if many
-** partitions have become free meanwhile they are put in line first.
+** partitions have become free meanwhile they are put in line first, and what is
+** wrongly known of others is repaired.
 */
 static void cqOutboxNext(CqOp *p, CqClaim *pC){
   CqOutboxClaim *pOwn = (CqOutboxClaim*)&pC->own;
+  const CqVal *pPartition = &pC->aArg[CQ_OUTBOX_PARTITION];
   pOwn->nDue = 0;
-  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ) cqOutboxOne(p, pC);
+  if( pPartition->bGiven ) cqOutboxOne(p, pC, pPartition->i);
   else cqOutboxAny(p, pC);
   if( pC->pRows->nRow==0 ) return;
-  pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW ? CQ_NEED_TIDY : CQ_NEED_ONE;
+  pC->task.eNeed = pOwn->nDue>=CQ_OUTBOX_DUE_FEW || pC->ids.n
+                 ? CQ_NEED_TIDY : CQ_NEED_ONE;
 }
 
 /*
-** When the partition that pPart stands on could be claimed; CQ_I64_MAX if it
+** When the partition that pPart stands on could be claimed; CQ_NO_TIME if it
 ** has nothing to deliver.
 */
 static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
@@ -626,7 +693,7 @@ static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
   CqStmt s = cqOutboxMessages(p, pC, pPart, 1);
   if( iAt<iExpires ) iAt = iExpires;
   if( cqOutboxWhy(p, pPart)==CQ_WHY_CLAIMABLE ) iAt = claimqNow(p);
-  if( !claimqStep(p, &s) ) iAt = CQ_I64_MAX;
+  if( !claimqStep(p, &s) ) iAt = CQ_NO_TIME;
   claimqStmtDone(p, &s);
   return iAt;
 }
@@ -636,21 +703,22 @@ static i64 cqOutboxFreeAt(CqOp *p, const CqClaim *pC, const CqStmt *pPart){
 ** those that are thought to be ready and are not, because time went back.
 */
 static i64 cqOutboxNextAt(CqOp *p, CqClaim *pC){
-  i64 iAt = CQ_I64_MAX;
+  i64 iAt = CQ_NO_TIME;
   CqStmt s;
   if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
-    if( cqOutboxFind(p, pC, &s) ) iAt = cqOutboxFreeAt(p, pC, &s);
+    if( cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s) ){
+      iAt = cqOutboxFreeAt(p, pC, &s);
+    }
     claimqStmtDone(p, &s);
     return iAt;
   }
   s = cqOutboxStream(p, pC, CQ_SQL_OUTBOX_READY, CQ_I64_MAX);
-  while( iAt>claimqNow(p) && claimqStep(p, &s)
-      && claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt ){
-    i64 iFree = cqOutboxFreeAt(p, pC, &s);
-    if( iFree<iAt ) iAt = iFree;
+  while( iAt!=claimqNow(p) && claimqStep(p, &s)
+      && (iAt==CQ_NO_TIME || claimqColInt(&s, CQ_COL_OUTBOX_READY_due)<iAt) ){
+    iAt = claimqSooner(iAt, cqOutboxFreeAt(p, pC, &s));
   }
   claimqStmtDone(p, &s);
-  if( iAt==CQ_I64_MAX ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+  if( iAt==CQ_NO_TIME ) cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
   return iAt;
 }
 
@@ -662,7 +730,7 @@ static void cqOutboxWhyAll(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   CqStmt s;
   cqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
   if( pPartition->bGiven ){
-    cqOutboxFind(p, pC, &s);
+    cqOutboxFind(p, pC, pPartition->i, &s);
     claimqStmtDone(p, &s);
   }
   s = claimqStmt(p, CQ_SQL_OUTBOX_WHY);
@@ -679,7 +747,7 @@ static void cqOutboxWhyAll(CqOp *p, CqClaim *pC, CqWhy *pWhy){
     if( !bAny ) continue;
     if( pPartition->bGiven && iPartition!=pPartition->i ){
       eWhy = CQ_WHY_PARTITION;
-      iUntil = CQ_I64_MAX;
+      iUntil = CQ_NO_TIME;
     }
     claimqWhyAdd(p, pWhy, eWhy, 0, iPartition, iUntil);
   }
@@ -707,14 +775,23 @@ static void cqOutboxRows(CqOp *p, CqClaim *pC, CqText claimId){
 }
 
 /*
-** xTidy: partitions that have become free are put in line with those that are.
+** xTidy: partitions that have become free are put in line with those that are,
+** and partitions that do not wait as long as was thought are repaired.
 */
 static void cqOutboxTidy(CqOp *p, CqClaim *pC){
-  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
-  assert( ((CqOutboxClaim*)&pC->own)->nDue>=CQ_OUTBOX_DUE_FEW );
-  claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  claimqExec(p, &s);
+  CqStmt s;
+  if( ((CqOutboxClaim*)&pC->own)->nDue>=CQ_OUTBOX_DUE_FEW ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_PROMOTE);
+    claimqBindText(p, &s, CQ_OUTBOX_PROMOTE_queue,
+                   pC->aArg[CQ_OUTBOX_QUEUE].t);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    claimqExec(p, &s);
+  }
+  if( pC->ids.n ){
+    s = claimqStmt(p, CQ_SQL_OUTBOX_REPAIR);
+    claimqBindIds(p, &s, CQ_OUTBOX_REPAIR_ids, &pC->ids);
+    claimqExec(p, &s);
+  }
 }
 
 /*
@@ -787,8 +864,10 @@ static void cqOutboxDelivery(const CqStmt *pHead, CqDelivery *pD){
   pD->nMsg = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_count);
   pD->iLast = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_delivered_seq);
   pD->nAttempt = claimqColInt(pHead, CQ_COL_OUTBOX_HOLD_attempts);
-  if( pD->nMsg<0 ) pD->nMsg = 0;
+  if( pD->iCursor<0 ) pD->iCursor = 0;
   if( pD->iLast<pD->iCursor ) pD->iLast = pD->iCursor;
+  if( pD->nMsg>pD->iLast-pD->iCursor ) pD->nMsg = pD->iLast-pD->iCursor;
+  if( pD->nMsg<0 ) pD->nMsg = 0;
 }
 
 /*
@@ -1121,7 +1200,8 @@ CQ_PRIV const CqDiscipline *claimqOutboxDiscipline(void){
   };
   static const int aStats[] = {CQ_SQL_OUTBOX_STATS, CQ_SQL_OUTBOX_STATS_OF};
   static const int aCheck[] = {
-    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_MESSAGES
+    CQ_SQL_OUTBOX_CHECK, CQ_SQL_OUTBOX_CHECK_QUEUES,
+    CQ_SQL_OUTBOX_CHECK_MESSAGES
   };
   static const CqDiscipline outbox = {
     .zName = "outbox", .zPrefix = "qpc",

@@ -171,6 +171,7 @@ static void cqCheckNext(CqOp *p, CqClaim *pC){
   int i, j;
   if( cqCheckSchema(p, pC->pRows) ) return;
   cqCheckRun(p, pC->pRows, CQ_SQL_META_CHECK);
+  cqCheckRun(p, pC->pRows, CQ_SQL_SEQUENCE_CHECK);
   cqCheckRun(p, pC->pRows, CQ_SQL_REQUEST_CHECK);
   for(i=0; (pD = claimqDiscipline(i))!=0; i++){
     for(j=0; j<pD->nCheck && p->rc==SQLITE_OK; j++){

@@ -432,22 +432,32 @@ static int cqSessionSerial(CqOp *p, const CqClaim *pC){
 /*
 ** 1 if a live claim holds a batch of the session.  If none does, *piKept is the
 ** first batch of it that was claimed before and waits for its retry,
-** CQ_I64_MAX if there is none.
+** CQ_I64_MAX if there is none.  piUntil, which may be 0: until when that will
+** be so.
 */
-static int cqSessionBusy(CqOp *p, CqText session, i64 *piKept){
+static int cqSessionBusy(
+  CqOp *p, CqText session, i64 *piKept, i64 *piUntil
+){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_BUSY);
+  i64 iHeld = 0, iWaits = 0;
   int bBusy = 0;
   claimqBindText(p, &s, CQ_SESSION_BUSY_session, session);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   *piKept = CQ_I64_MAX;
-  while( !bBusy && claimqStep(p, &s) ){
+  while( (piUntil || !bBusy) && claimqStep(p, &s) ){
     i64 iSeq = claimqColInt(&s, CQ_COL_SESSION_BUSY_enqueue_seq);
-    bBusy = claimqColInt(&s, CQ_COL_SESSION_BUSY_held)!=0;
+    i64 iExpires = claimqColInt(&s, CQ_COL_SESSION_BUSY_expires_at_ms);
+    if( claimqColInt(&s, CQ_COL_SESSION_BUSY_held) ){
+      bBusy = 1;
+      if( iExpires>iHeld ) iHeld = iExpires;
+    }
     if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
       *piKept = iSeq;
+      iWaits = claimqColInt(&s, CQ_COL_SESSION_BUSY_available_at_ms);
     }
   }
   claimqStmtDone(p, &s);
+  if( piUntil ) *piUntil = bBusy ? iHeld : iWaits;
   return bBusy;
 }
 
@@ -463,7 +473,8 @@ static int cqSessionGives(
   claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
   if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
   if( !bSerial ) return 1;
-  return !cqSessionBusy(p, session, &pOwn->iKept) && pB->iSeq<pOwn->iKept;
+  return !cqSessionBusy(p, session, &pOwn->iKept, 0)
+      && pB->iSeq<pOwn->iKept;
 }
 
 /**************************************************************************
@@ -665,6 +676,14 @@ static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
 }
 
 /*
+** Any session: choose one, by what the database keeps for that if it does.
+*/
+static int cqSessionAny(CqOp *p, CqClaim *pC, int bSerial){
+  return claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL)
+       ? cqKnownChoose(p, pC, bSerial) : cqSessionChoose(p, pC, bSerial);
+}
+
+/*
 ** Offer the batches of the session to selection, until that is over.
 */
 static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
@@ -692,24 +711,24 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 static void cqSessionNext(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bList = pC->pDef->bWrites && !pOwn->bAny;
-  int bKnown = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
   int bBusy = 0;
   CqStreams s;
   pOwn->passed.n = pOwn->due.n = 0;
   claimqNamesClear(&pOwn->wrong);
-  pOwn->bMove = (u8)bKnown;
+  pOwn->bMove = (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
   pOwn->iKept = CQ_I64_MAX;
   if( pOwn->bAny ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
-    if( !(bKnown ? cqKnownChoose(p, pC, pOwn->bLease)
-                 : cqSessionChoose(p, pC, pOwn->bLease)) ) return;
+    if( !cqSessionAny(p, pC, pOwn->bLease) ) return;
   }
   claimqSelectInit(&pOwn->sel, pOwn->eBoundary, pOwn->eTake, pC->nMax);
   cqStreamsOpen(p, &s, pOwn->session, bList ? &pOwn->passed : 0,
                 bList ? &pOwn->due : 0);
   if( !pOwn->bAny && (s.bReady || s.bDue) ){
     pOwn->bLease = (u8)cqSessionSerial(p, pC);
-    if( pOwn->bLease ) bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept);
+    if( pOwn->bLease ){
+      bBusy = cqSessionBusy(p, pOwn->session, &pOwn->iKept, 0);
+    }
   }
   if( !bBusy ) cqSessionSelect(p, pC, &s);
   if( pC->ids.n ) cqStreamsRest(p, &s);
@@ -825,6 +844,7 @@ struct CqFront {
   int eFront;                     /* CQ_WHY_*: what keeps the rest */
   int bSerial, bBusy;
   i64 iKept;                      /* As CqSession.iKept */
+  i64 iUntil;                     /* Until when it is busy, or keeps the rest */
 };
 
 /*
@@ -840,7 +860,7 @@ static void cqFrontEnter(CqOp *p, CqFront *pF, CqText session){
   pF->bBusy = 0;
   pF->iKept = CQ_I64_MAX;
   if( pF->bSerial && p->rc==SQLITE_OK ){
-    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept);
+    pF->bBusy = cqSessionBusy(p, pF->session, &pF->iKept, &pF->iUntil);
   }
 }
 
@@ -869,19 +889,21 @@ static void cqSessionWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
   memset(&front, 0, sizeof(front));
   pOwn->iKept = CQ_I64_MAX;
   front.bSerial = cqSessionSerial(p, pC);
-  bAll = pOwn->bAny && !cqSessionChoose(p, pC, front.bSerial);
+  bAll = pOwn->bAny && !cqSessionAny(p, pC, front.bSerial);
   s = claimqStmt(p, bAll ? CQ_SQL_SESSION_ANY_WHY : CQ_SQL_SESSION_WHY);
   if( !bAll ) claimqBindText(p, &s, CQ_SESSION_READY_session, pOwn->session);
   while( claimqStep(p, &s) ){
     CqCell *pDetail;
+    i64 iUntil;
     int eWhy;
     cqFrontEnter(p, &front, claimqColText(p, &s, CQ_S(session_id)));
     cqBatchRead(p, &s, &b);
     eWhy = b.eWhy;
     if( eWhy==CQ_WHY_CLAIMABLE ) eWhy = cqFrontWhy(&front, pOwn, &b);
     if( eWhy==CQ_WHY_UNKNOWN && !pOwn->bAny ) front.eFront = CQ_WHY_UNKNOWN;
-    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0,
-        claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires));
+    iUntil = eWhy==CQ_WHY_BUSY || eWhy==CQ_WHY_KEPT_BACK ? front.iUntil
+           : claimqWhyUntil(eWhy, b.cand.iAvailable, b.cand.iExpires);
+    pDetail = claimqWhyAdd(p, pWhy, eWhy, b.apCol[CQ_S(batch_id)], 0, iUntil);
     if( pDetail && b.zBad ){
       claimqCellText(p, pWhy->pRows, pDetail, claimqStr(b.zBad));
     }
@@ -1069,7 +1091,7 @@ static void cqSessionSlot(CqOp *p, const CqVerb *pV, const CqStmt *pHead){
   if( claimqColInt(pHead, CQ_COL_SESSION_HOLD_claim_serial)
    && claimqColInt(pHead, CQ_COL_SESSION_HOLD_expires_at_ms)<=claimqNow(p)
    && cqSessionBusy(p, claimqColText(p, pHead,
-                    CQ_COL_SESSION_HOLD_session_id), &iKept)
+                    CQ_COL_SESSION_HOLD_session_id), &iKept, 0)
   ){
     claimqFail(p, CQ_CONFLICT, "claim %.*s is serial and has expired, and "
         "another claim holds a batch of its session now: settle it, or let it "
@@ -1110,11 +1132,24 @@ static i64 cqSessionWrite(CqOp *p, CqVerb *pV, int eStmt, i64 iDue){
 }
 
 /*
-** All rows of the claim must have been found, or claim_lost is raised.
+** All rows of the claim must have been found, or claim_lost is raised.  But if
+** those that were not are still of the claim, only a trigger can have left them
+** out: claimqStale().  bHeld: those that were found are, too.
 */
-static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n){
+static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n, int bHeld){
   CqText none = {0, 0};
-  if( p->rc==SQLITE_OK && n!=pV->nExpect ){
+  i64 nLeft = 0;
+  CqStmt s;
+  if( p->rc || n==pV->nExpect ) return;
+  s = claimqStmt(p, CQ_SQL_SESSION_LEFT);
+  claimqVerbBind(p, pV, &s);
+  claimqBindInt(p, &s, CQ_SESSION_LEFT_last, pV->hold.nSize>1
+      ? ((const CqSessionVerb*)&pV->own)->iLast : pV->iHead);
+  if( claimqStep(p, &s) ) nLeft = claimqColInt(&s, CQ_COL_SESSION_LEFT_n);
+  claimqStmtDone(p, &s);
+  if( nLeft + (bHeld ? 0 : n)==pV->nExpect ){
+    claimqStale(p, &pV->task);
+  }else{
     claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->claimId, none);
   }
 }
@@ -1133,7 +1168,7 @@ static void cqSessionSettle(CqOp *p, CqVerb *pV){
   if( pV->eVerb==CQ_REJECT ){
     n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_LETTER
                                    : CQ_SQL_SESSION_LETTERS, pOwn->iDue);
-    cqSessionAll(p, pV, n);
+    cqSessionAll(p, pV, n, 1);
   }
   assert( !bOne || pV->eVerb==CQ_REJECT );
   n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_COMPLETE_ONE
@@ -1141,7 +1176,7 @@ static void cqSessionSettle(CqOp *p, CqVerb *pV){
   if( n<pV->nExpect && !bOne ){
     n += cqSessionWrite(p, pV, aSeveral[pV->eVerb], pOwn->iDue);
   }
-  cqSessionAll(p, pV, n);
+  cqSessionAll(p, pV, n, pV->eVerb==CQ_RENEW);
 }
 
 /*

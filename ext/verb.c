@@ -305,11 +305,11 @@ CQ_PRIV void claimqVerbBind(CqOp *p, const CqVerb *pV, CqStmt *pStmt){
 }
 
 /*
-** Write what was decided.  Too few rows: one of the claim was displaced.
+** Write what was decided.  Too few rows: one of the claim was displaced since
+** it was loaded, or a trigger left it out.
 */
 static void cqVerbApply(CqOp *p, CqTask *pTask){
   CqVerb *pV = (CqVerb*)pTask;
-  CqText none = {0, 0};
   CqStmt s;
   i64 n;
   if( pV->pD->xSettle && (pTask->eNeed==CQ_NEED_MANY || pV->eStmt<0) ){
@@ -321,13 +321,7 @@ static void cqVerbApply(CqOp *p, CqTask *pTask){
   claimqVerbBind(p, pV, &s);
   if( pV->pD->xBind ) pV->pD->xBind(p, pV, &s);
   n = claimqExec(p, &s);
-  if( p->rc==SQLITE_OK && pV->nExpect>=0 && n!=pV->nExpect ){
-    if( pV->hold.nSize>1 ){
-      claimqLeaseLost(p, CQ_HOLD_DISPLACED, pV->claimId, none);
-    }else{
-      claimqStale(p, pTask);
-    }
-  }
+  if( pV->nExpect>=0 && n!=pV->nExpect ) claimqStale(p, pTask);
 }
 
 /*

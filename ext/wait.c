@@ -294,7 +294,8 @@ static i64 cqWaitEvent(CqOp *p, CqWait *pWait){
 ** Something that a claim would take.
 */
 static i64 cqWaitNextAt(CqOp *p, CqWait *pWait){
-  return claimqLookNextAt(p, &pWait->look);
+  i64 iAt = claimqLookNextAt(p, &pWait->look);
+  return iAt==CQ_NO_TIME ? CQ_I64_MAX : iAt;
 }
 
 /**************************************************************************
@@ -347,6 +348,10 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
     wait.xLook = cqWaitNextAt;
     claimqLookBegin(p, &wait.look, discipline, "'event'");
     claimqLookArgs(p, &wait.look, 0, pCall->nVal-2, &pCall->apVal[2]);
+    if( pCall->nVal==2 ){
+      claimqFail(p, CQ_BAD_ARGUMENT, "scope is required: claimq_wait("
+          "timeout_ms, discipline, scope [, option, value]...); NULL is any");
+    }
   }
   bFound = cqWaitRun(p, &wait);
   if( p->rc ) return;
@@ -373,7 +378,7 @@ static void cqNextAtFunc(CqOp *p, CqCall *pCall){
   claimqLookBegin(p, &look, pCall->aArg[0].t, "");
   claimqLookArgs(p, &look, 1, pCall->nVal-1, &pCall->apVal[1]);
   iNext = claimqLookNextAt(p, &look);
-  if( p->rc==SQLITE_OK && iNext<CQ_I64_MAX ){
+  if( p->rc==SQLITE_OK && iNext!=CQ_NO_TIME ){
     sqlite3_result_int64(pCall->pCtx, iNext);
   }
 }

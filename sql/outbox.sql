@@ -32,6 +32,11 @@ FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=:partition
 SELECT max(partition)+1 AS n
 FROM {{S}}.claimq_partition WHERE queue_name=:queue
 
+-- name: OUTBOX_THERE like OUTBOX_COUNT
+-- And how many of them are there?
+SELECT count(*) AS n
+FROM {{S}}.claimq_partition WHERE queue_name=:queue
+
 -- name: OUTBOX_MESSAGES
 -- At most :limit messages of a partition after the cursor: the columns of the
 -- result.
@@ -68,6 +73,21 @@ SET promoted=1
 WHERE queue_name=:queue AND due BETWEEN 0 AND :now
   AND waiting_since_ms IS NOT NULL
 
+-- name: OUTBOX_REPAIR
+-- What claims found in these partitions is not what waiting_since_ms says: a
+-- message was replaced, for which no trigger fires.
+UPDATE {{S}}.claimq_partition
+SET waiting_since_ms={{OUTBOX_SINCE claimq_partition.processed_seq}}
+WHERE partition_id IN (SELECT id FROM claimq_ids(:ids))
+
+-- fragment: OUTBOX_SINCE
+-- In an UPDATE of claimq_partition: when the first message after $1 was made.
+(SELECT m.created_at_ms
+ FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
+ WHERE m.queue_name=claimq_partition.queue_name
+   AND m.partition=claimq_partition.partition AND m.seq>$1
+ ORDER BY m.seq LIMIT 1)
+
 -- name: OUTBOX_HOLD
 -- A claim holds one row, the partition, however many messages it delivered.
 SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, processed_seq,
@@ -86,12 +106,7 @@ UPDATE {{S}}.claimq_partition SET {{CLAIM_NONE}}, claim_size=NULL,
   attempts=:attempts,
   last_error=CASE WHEN :keep THEN last_error ELSE :error END,
   available_at_ms=ifnull(:until, 0),
-  waiting_since_ms=(
-    SELECT created_at_ms
-    FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
-    WHERE m.queue_name=claimq_partition.queue_name
-      AND m.partition=claimq_partition.partition AND m.seq>:cursor
-    ORDER BY m.seq LIMIT 1)
+  waiting_since_ms={{OUTBOX_SINCE :cursor}}
 WHERE partition_id=:head AND claim_id=:claim AND lease_token=:token
 
 -- fragment: OUTBOX_RANGE
@@ -132,11 +147,27 @@ UPDATE {{S}}.claimq_partition SET degrade=:degrade
 WHERE queue_name=:queue AND degrade<>:degrade
 
 -- name: OUTBOX_REGISTER
-INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade)
+-- The partitions that are missing: all, or those whose rows somebody deleted.
+-- One that has messages begins with the first of them: nobody knows which were
+-- processed.  :degrade NULL: as the others are, or 1.
+INSERT INTO {{S}}.claimq_partition(queue_name, partition, degrade, last_seq,
+  processed_seq, vacuumed_seq, waiting_since_ms)
 WITH RECURSIVE n(i) AS (
   SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i+1<:partitions
 )
-SELECT :queue, i, :degrade FROM n
+SELECT :queue, i, ifnull(:degrade, ifnull((
+    SELECT min(degrade) FROM {{S}}.claimq_partition WHERE queue_name=:queue),
+    1)),
+  ifnull((SELECT max(seq) {{OUTBOX_LEFT}}), 0),
+  ifnull((SELECT min(seq)-1 {{OUTBOX_LEFT}}), 0),
+  ifnull((SELECT min(seq)-1 {{OUTBOX_LEFT}}), 0),
+  (SELECT created_at_ms {{OUTBOX_LEFT}} ORDER BY seq LIMIT 1)
+FROM n WHERE NOT EXISTS (
+  SELECT 1 FROM {{S}}.claimq_partition WHERE queue_name=:queue AND partition=i)
+
+-- fragment: OUTBOX_LEFT
+FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue_name=:queue AND partition=i AND seq IS NOT NULL
 
 -- name: OUTBOX_STORED
 -- The message of a source key, wherever in the queue.
@@ -183,7 +214,12 @@ SELECT queue_name AS scope, w, (
       INDEXED BY claimq_message_by_seq
     WHERE m.queue_name=p.queue_name AND m.partition=p.partition
       AND m.seq>p.processed_seq) AS n, d,
-  max(since, ifnull(waiting_since_ms, 0)) AS since, at
+  max(since, ifnull((
+    SELECT m.created_at_ms FROM {{S}}.claimq_message AS m
+      INDEXED BY claimq_message_by_seq
+    WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+      AND m.seq>p.processed_seq
+    ORDER BY m.seq LIMIT 1), 0)) AS since, at
 FROM (SELECT *, {{STATS_STATE STATS_CLAIMED OUTBOX_FROM}}
       FROM {{S}}.claimq_partition) AS p
 
@@ -228,6 +264,13 @@ FROM (SELECT partition_id, CASE
     WHEN vacuumed_seq>processed_seq THEN 'vacuumed_seq is after processed_seq'
     WHEN delivered_seq NOT BETWEEN processed_seq AND last_seq
     THEN 'bad delivered_seq'
+    WHEN claim_size>delivered_seq-processed_seq
+    THEN 'claim_size is more than was delivered'
+    WHEN claim_size<(
+      SELECT count(*) FROM {{S}}.claimq_message AS m
+      WHERE m.queue_name=p.queue_name AND m.partition=p.partition
+        AND m.seq>p.processed_seq AND m.seq<=p.delivered_seq)
+    THEN 'claim_size is less than was delivered'
     WHEN waiting_since_ms IS NULL AND EXISTS ({{OUTBOX_WAITING}})
     THEN 'messages wait, and waiting_since_ms is NULL'
     WHEN waiting_since_ms IS NOT NULL AND NOT EXISTS ({{OUTBOX_WAITING}})
@@ -242,6 +285,12 @@ FROM (SELECT partition_id, CASE
   END AS problem FROM {{S}}.claimq_partition AS p)
 WHERE problem IS NOT NULL
 
+-- name: OUTBOX_CHECK_QUEUES like CHECK
+SELECT 'claimq_partition' AS table_name, queue_name AS row_key,
+  'a partition of the queue is missing' AS problem
+FROM {{S}}.claimq_partition
+GROUP BY queue_name HAVING count(*)<max(partition)+1
+
 -- name: OUTBOX_CHECK_MESSAGES like CHECK
 SELECT 'claimq_message' AS table_name, message_id AS row_key, problem
 FROM (SELECT message_id, CASE
@@ -249,6 +298,9 @@ FROM (SELECT message_id, CASE
     {{CHECK_TEXT queue_name}} {{CHECK_COUNT partition}} {{CHECK_COUNT seq}}
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT payload_type}}
     {{CHECK_INT created_at_ms}}
+    WHEN length(payload_type) NOT BETWEEN 1 AND 1024
+      OR payload_type GLOB '*[^ -~]*' OR instr(payload_type, char(0))
+    THEN 'bad payload_type'
     WHEN NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_partition AS p
       WHERE p.queue_name=m.queue_name AND p.partition=m.partition)

@@ -179,8 +179,11 @@ CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session_id, due)
 -- claimq_enqueue(), which fills in everything, pays for a small one.
 CREATE VIEW {{S}}.claimq_batch_fill(enqueue_seq, at_ms) AS SELECT NULL, NULL;
 
+-- (A due that does not follow from the other columns is not believed either.)
 CREATE TRIGGER {{S}}.claimq_batch_insert AFTER INSERT ON claimq_batch
 WHEN new.batch_id IS NULL OR new.due IS NULL
+  OR new.due<>-1 AND new.claim_id IS NULL
+    AND new.due IS NOT max(0, new.available_at_ms)
 BEGIN
   INSERT INTO claimq_batch_fill VALUES(new.enqueue_seq, new.enqueued_at_ms);
 END;
@@ -232,6 +235,15 @@ WHEN new.due IS NULL OR new.due<-1 OR new.due>=0 AND new.claim_id IS NULL
   AND new.due<>max(0, ifnull(new.available_at_ms, new.enqueued_at_ms))
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: due is given by claimq: update available_at_ms');
+END;
+
+-- Batch ids and claim ids are made of enqueue_seq.  (The other names are those
+-- that SQLite has for it.)
+CREATE TRIGGER {{S}}.claimq_batch_renumbered
+AFTER UPDATE OF enqueue_seq, rowid, oid, _rowid_ ON claimq_batch
+WHEN new.enqueue_seq<>old.enqueue_seq
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: enqueue_seq may not be changed');
 END;
 
 -- Look at a session, and write down what is found: INSERT INTO this view.  n is
@@ -293,9 +305,10 @@ BEGIN
   INSERT INTO claimq_session_look VALUES(new.session_id, 1);
 END;
 
+-- (source_key: another batch of the session that had it may be replaced.)
 -- option: any_session serial
-CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF enqueue_seq,
-  session_id, due, claim_id, fencing_token, work_class, delivery_policy,
+CREATE TRIGGER {{S}}.claimq_session_update AFTER UPDATE OF session_id,
+  source_key, due, claim_id, fencing_token, work_class, delivery_policy,
   available_at_ms
 ON claimq_batch
 BEGIN
@@ -408,13 +421,6 @@ BEGIN
   WHERE changes()=0;
 END;
 
-CREATE TRIGGER {{S}}.claimq_message_timeless AFTER UPDATE OF created_at_ms
-ON claimq_message WHEN new.created_at_ms IS NULL
-BEGIN
-  SELECT RAISE(ABORT,
-    'claimq: bad_argument: created_at_ms may not be NULL');
-END;
-
 CREATE VIEW {{S}}.claimq_message_fill(message_id, queue_name, partition) AS
 SELECT NULL, NULL, NULL;
 
@@ -436,7 +442,44 @@ BEGIN
     SELECT last_seq+1 FROM claimq_partition
     WHERE queue_name=new.queue_name AND partition=new.partition)
   WHERE message_id=new.message_id;
-  UPDATE claimq_partition SET last_seq=last_seq+1
+END;
+
+-- How long a partition waits is found anew when it gets its first message, and
+-- when something happens to one that is to do: waiting_since_ms is set to NULL
+-- for that.
+CREATE TRIGGER {{S}}.claimq_partition_wait AFTER UPDATE OF last_seq
+ON claimq_partition WHEN new.waiting_since_ms IS NULL
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=(
+    SELECT created_at_ms FROM claimq_message
+    WHERE queue_name=new.queue_name AND partition=new.partition
+      AND seq>new.processed_seq
+    ORDER BY seq)
+  WHERE partition_id=new.partition_id;
+END;
+
+-- It is deleted by hand.
+CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
+WHEN old.seq>(SELECT processed_seq FROM claimq_partition
+              WHERE queue_name=old.queue_name AND partition=old.partition)
+BEGIN
+  UPDATE claimq_partition SET waiting_since_ms=NULL, last_seq=last_seq
+  WHERE queue_name=old.queue_name AND partition=old.partition;
+END;
+
+-- It gets another time; or the message of a plain INSERT gets its first time,
+-- and its number.  Where it stands is given by claimq, once.  (One trigger, and
+-- one UPDATE, for all of it: claimq_publish() has to compile what a plain INSERT
+-- comes to.)
+CREATE TRIGGER {{S}}.claimq_message_update
+AFTER UPDATE OF queue_name, partition, seq, created_at_ms ON claimq_message
+BEGIN
+  SELECT RAISE(ABORT, 'claimq: bad_argument: queue_name, partition and seq of a message may not be changed, and created_at_ms may not be NULL')
+  WHERE new.queue_name<>old.queue_name OR new.partition<>old.partition
+    OR old.seq IS NOT NULL AND new.seq IS NOT old.seq
+    OR new.created_at_ms IS NULL;
+  UPDATE claimq_partition SET last_seq=max(last_seq, new.seq),
+    waiting_since_ms=iif(old.seq IS NULL, waiting_since_ms, NULL)
   WHERE queue_name=new.queue_name AND partition=new.partition;
   SELECT CASE
     WHEN EXISTS(SELECT 1 FROM claimq_partition
@@ -446,30 +489,6 @@ BEGIN
       'claimq: not_found: the queue is not registered: see claimq_queue()')
     END
   WHERE changes()=0;
-END;
-
--- The first message of a partition that had nothing to do.
-CREATE TRIGGER {{S}}.claimq_partition_wait AFTER UPDATE OF last_seq
-ON claimq_partition WHEN new.waiting_since_ms IS NULL
-BEGIN
-  UPDATE claimq_partition SET waiting_since_ms=(
-    SELECT created_at_ms FROM claimq_message
-    WHERE queue_name=new.queue_name AND partition=new.partition
-      AND seq=new.last_seq)
-  WHERE partition_id=new.partition_id;
-END;
-
--- A message that is still to do is deleted by hand: it may have been the first.
-CREATE TRIGGER {{S}}.claimq_message_delete AFTER DELETE ON claimq_message
-WHEN old.seq>(SELECT processed_seq FROM claimq_partition
-              WHERE queue_name=old.queue_name AND partition=old.partition)
-BEGIN
-  UPDATE claimq_partition SET waiting_since_ms=(
-    SELECT created_at_ms FROM claimq_message AS m
-    WHERE m.queue_name=old.queue_name AND m.partition=old.partition
-      AND m.seq>processed_seq
-    ORDER BY m.seq LIMIT 1)
-  WHERE queue_name=old.queue_name AND partition=old.partition;
 END;
 
 --------------------------------------------------------------------------
@@ -1288,7 +1307,8 @@ BEGIN
   DELETE FROM claimq_past WHERE job_id=old.job_id;
 END;
 
-CREATE TRIGGER {{S}}.claimq_job_renumbered AFTER UPDATE OF job_id ON claimq_job
+CREATE TRIGGER {{S}}.claimq_job_renumbered
+AFTER UPDATE OF job_id, rowid, oid, _rowid_ ON claimq_job
 WHEN new.job_id<>old.job_id
 BEGIN
   SELECT RAISE(ABORT, 'claimq: bad_argument: job_id may not be changed');

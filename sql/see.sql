@@ -131,7 +131,8 @@ THEN 'claim_id is not that of the row'
 
 -- fragment: CHECK_ALIKE
 -- Rows of one claim, prefix $1, all of which have the size of the whole.
-WHEN claim_id NOT GLOB '$1:[1-9]*:[1-9]*' THEN 'bad claim_id'
+WHEN claim_id NOT GLOB '$1:[1-9]*:[1-9]*' OR claim_id GLOB '$1:*:*:*'
+  OR claim_id GLOB '$1:*[^0-9:]*' THEN 'bad claim_id'
 WHEN min(lease_token)<>max(lease_token) OR min(claim_size)<>max(claim_size)
   OR min(owner_id)<>max(owner_id) OR min(expires_at_ms)<>max(expires_at_ms)
 THEN 'the rows of the claim differ'
@@ -143,3 +144,17 @@ SELECT 'claimq_meta' AS table_name, column1 AS row_key,
 FROM (VALUES('schema_version'),('settings'),('contest_fence'))
 WHERE column1 NOT IN (
   SELECT name FROM {{S}}.claimq_meta WHERE typeof(value)='integer')
+
+-- name: SEQUENCE_CHECK like CHECK
+-- Keys are never used again, because SQLite remembers the last one.
+SELECT 'sqlite_sequence' AS table_name, column1 AS row_key,
+  'seq is before the last key' AS problem
+FROM (VALUES
+  ('claimq_batch', (SELECT max(enqueue_seq) FROM {{S}}.claimq_batch)),
+  ('claimq_partition', (SELECT max(partition_id) FROM {{S}}.claimq_partition)),
+  ('claimq_job', (SELECT max(job_id) FROM {{S}}.claimq_job)),
+  ('claimq_event', (SELECT max(event_id) FROM {{S}}.claimq_event)),
+  ('claimq_grant', (SELECT max(grant_id) FROM {{S}}.claimq_grant)),
+  ('claimq_letter', (SELECT max(letter_id) FROM {{S}}.claimq_letter)))
+WHERE column2>ifnull((SELECT seq FROM {{S}}.sqlite_sequence
+                      WHERE name=column1), 0)

@@ -71,7 +71,8 @@ FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
 -- first.)  With the setting serial or any_session there is an index.
 SELECT enqueue_seq,
   claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
-  fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now AS waits
+  fencing_token>0 AND ifnull(available_at_ms, enqueued_at_ms)>:now AS waits,
+  expires_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms
 FROM {{S}}.claimq_batch
 WHERE session_id=:session AND (claim_id IS NOT NULL OR fencing_token>0)
 ORDER BY due DESC
@@ -282,6 +283,12 @@ FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 SELECT lease_token, batch_id FROM {{S}}.claimq_batch {{SESSION_OF}}
 WHERE session_id=:session AND due IN (-1,:due)
   AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
+
+-- name: SESSION_LEFT
+-- How many rows have the claim, wherever they stand?
+SELECT count(*) AS n FROM {{S}}.claimq_batch
+WHERE enqueue_seq BETWEEN :head AND :last
+  AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_COMPLETE_ONE
 DELETE FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}} AND {{NOW}} IS NOT NULL

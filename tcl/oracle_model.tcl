@@ -227,12 +227,15 @@ proc model::insert_batch {session payload opts now} {
   return {}
 }
 
-# 1 if a live claim holds a batch of the session.
+# Until when live claims hold batches of the session; 0: none does.
 proc model::busy {session now} {
+  set until 0
   dict for {seq row} $::model::batch {
-    if {[dict get $row session_id] eq $session && [live $row $now]} {return 1}
+    if {[dict get $row session_id] eq $session && [live $row $now]} {
+      set until [expr {max($until, [dict get $row expires_at_ms])}]
+    }
   }
-  return 0
+  return $until
 }
 
 # What a claim would take, as keys.  Any session: the first that gives

@@ -145,7 +145,7 @@ proc model::because {reason key {until NULL} {detail NULL}} {
   }
   set row [dict get $why $reason]
   dict incr row n
-  if {$until < $::model::max} {
+  if {$until ne "NULL" && $reason ne "paused"} {
     dict set row until_at_ms [earlier [dict get $row until_at_ms] $until]
   }
   dict set why $reason $row
@@ -288,8 +288,9 @@ proc model::why_session {session opts now} {
       if {[dict get $row session_id] ne $id} continue
       dict with row {
         lassign [row_why $row [expr {$claim_id ne "NULL"}] $now] reason until
-        if {$serial && $fencing_token > 0 && $available_at_ms > $now} {
-          set kept 1
+        if {$serial && !$kept && $fencing_token > 0
+            && $available_at_ms > $now} {
+          set kept $available_at_ms
         }
         if {$reason eq "claimable"} {
           if {$front eq "claimable"} {
@@ -304,6 +305,8 @@ proc model::why_session {session opts now} {
               : "claimable"}]
           }
           set reason $front
+          if {$front eq "busy"} {set until [busy $id $now]}
+          if {$front eq "kept_back"} {set until $kept}
         }
         because $reason $batch_id $until
       }
