@@ -484,9 +484,9 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   if( !pL->bNew ) cqLaneIds(p, pC);
   bTidy = pL->passed.n || pL->late.n
        || (pL->pLimit && (pL->pLimit->late.n || pL->pLimit->wrong.n));
-  pL->bBack = nJob==0 && nMax>0 && pL->pLimit && pL->pLimit->bBack;
-  pC->task.eNeed = pL->bBack ? CQ_NEED_ONE
-                 : nJob==0 ? CQ_NEED_NOTHING
+  pL->bBack = nMax>0 && pL->pLimit && pL->pLimit->bBack;
+  pC->task.eNeed = nJob==0 ? (pL->bBack ? CQ_NEED_ONE : CQ_NEED_NOTHING)
+                 : pL->bBack ? CQ_NEED_UNDO
                  : bTidy ? CQ_NEED_TIDY
                  : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
   pC->nMax = nMax;
@@ -741,18 +741,15 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
 }
 
 /*
-** Stamp the jobs, after those of schedules that are due were put.  Or write
-** that the clock has gone back, if there are none (bBack).
+** Stamp the jobs, after those of schedules that are due were put, and after it
+** was written that the clock has gone back, if it has (bBack).
 */
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqStmt s;
   if( pL->bScheduled ) cqLaneScheduled(p, pC);
-  if( pL->bBack ){
-    claimqLimitBack(p, pC);
-    return;
-  }
-  if( p->rc || (pL->bPut && pC->task.eNeed==CQ_NEED_NOTHING) ) return;
+  if( pL->bBack ) claimqLimitBack(p, pC);
+  if( p->rc || pC->pRows->nRow+pL->spent.n==0 ) return;
   assert( pL->bNew || pC->ids.n==pC->pRows->nRow+pL->spent.n );
   if( pL->bNew ){
     cqLaneStampNew(p, pC);

@@ -169,8 +169,8 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
 /*
 ** The grant is good and the job can be had: do the limits of its lane let one
 ** more claim begin?  1 or 0; of no meaning if op has an error.  Sets what the
-** claim will write if the lane has limits: if it may not begin, and the clock
-** has gone back, that what seems to begin later began now.
+** claim will write if the lane has limits: also, if the clock has gone back,
+** that what seems to begin later began now.
 */
 static int cqReclaimFits(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
@@ -252,17 +252,15 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 
 /*
 ** xStamp: claim the job by the grant, unless that has expired, and delete the
-** grant; a job that was reclaimed too often ends instead.  Or write that the
-** clock has gone back.
+** grant; a job that was reclaimed too often ends instead.  Before that, or
+** instead if the lane is at its limit, write that the clock has gone back.
 */
 CQ_PRIV void claimqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
   CqStmt s;
   assert( pC->ids.n==1 );
-  if( pR->eStmt==CQ_SQL_LIMIT_BACK_OF_JOB ){
-    claimqLimitBackOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i);
-    return;
-  }
+  if( pR->bBack ) claimqLimitBackOfJob(p, pC->aArg[CQ_RECLAIM_JOB].i);
+  if( pR->eStmt==CQ_SQL_LIMIT_BACK_OF_JOB ) return;     /* It is limited */
   if( pR->eStmt!=CQ_SQL_LANE_GRANT_DELETE ){
     assert( pR->eStmt==CQ_SQL_LANE_RECLAIM
          || pR->eStmt==CQ_SQL_LIMIT_RECLAIM );

@@ -11,9 +11,8 @@
 ** group, in an index of the jobs that are held; there is no separate counter
 ** that could be wrong when a worker dies.  claimq_start records when claims
 ** began, the last n of them for a limit of n.  core_limit.c decides how many
-** claims may begin.  If the clock has gone back, the first claim that finds
-** nothing, or reclaim that is limited, rewrites starts that lie in the future as
-** starts of now.
+** claims may begin.  If the clock has gone back, the first claim or reclaim
+** rewrites starts that lie in the future as starts of now.
 **
 ** Where only the lane is limited, that is all: a claim takes fewer jobs.  A
 ** lane in which groups are limited or take turns keeps a row for each group, in

@@ -145,8 +145,8 @@ proc model::last_turn {row} {
   return 0
 }
 
-# A claim of the lane found nothing, or a reclaim was limited: what began later
-# than now began now.
+# A claim of the lane, or a reclaim of one of its jobs, finds that the clock has
+# gone back: what began later than now began now.
 proc model::starts_back {lane now} {
   dict for {key list} $::model::starts {
     if {[lindex $key 0] eq $lane} {

@@ -700,9 +700,9 @@ proc model::lane {lane owner ttl max inc caps part now failed} {
       lappend spent [dict get $row job_id]
     }
   }
+  starts_back $lane $now
   foreach id [lsort -integer $spent] {spend_job $id $now}
   foreach id $pick {begin $id $now}
-  if {$pick eq "" && $spent eq ""} {starts_back $lane $now}
   return [lmap row [lsort -command model::job_order \
                       [lmap id $pick {row job $id}]] {
     take_job [dict get $row job_id] $owner $inc $ttl $now
@@ -934,12 +934,14 @@ proc model::grant {id owner ttl opts now} {
 
 proc model::reclaim {id owner ttl inc max now} {
   set outcome [reclaim_outcome $id $owner $max $now]
+  if {$outcome in {claimed reclaim_cap_exceeded limited}} {
+    starts_back [dict get [row job $id] lane_id] $now
+  }
   if {$outcome eq "claimed"} {
     begin $id $now
     return [list 'claimed'|[take_job $id $owner $inc $ttl $now]]
   }
   if {$outcome eq "reclaim_cap_exceeded"} {spend_job $id $now}
-  if {$outcome eq "limited"} {starts_back [dict get [row job $id] lane_id] $now}
   return [list '$outcome'[string repeat |NULL 21]]
 }
 
