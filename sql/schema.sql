@@ -451,8 +451,8 @@ END;
 
 -- It gets another time; or the message of a plain INSERT gets its first time,
 -- and its number.  Where it stands is given by claimq, once.  (One trigger, and
--- one UPDATE, for all of it: claimq_publish() has to compile what a plain INSERT
--- comes to.)
+-- one UPDATE, for all of it: claimq_publish() has to compile what a plain
+-- INSERT comes to.)
 CREATE TRIGGER {{S}}.claimq_message_update
 AFTER UPDATE OF queue_name, partition, seq, created_at_ms ON claimq_message
 BEGIN
