@@ -789,6 +789,7 @@ static void cqOutboxTidy(CqOp *p, CqClaim *pC){
   }
   if( pC->ids.n ){
     s = claimqStmt(p, CQ_SQL_OUTBOX_REPAIR);
+    claimqBindText(p, &s, CQ_OUTBOX_REPAIR_queue, pC->aArg[CQ_OUTBOX_QUEUE].t);
     claimqBindIds(p, &s, CQ_OUTBOX_REPAIR_ids, &pC->ids);
     claimqExec(p, &s);
   }

@@ -74,11 +74,11 @@ WHERE queue_name=:queue AND due BETWEEN 0 AND :now
   AND waiting_since_ms IS NOT NULL
 
 -- name: OUTBOX_REPAIR
--- What claims found in these partitions is not what waiting_since_ms says: a
--- message was replaced, for which no trigger fires.
+-- Upkeep: what was found in these partitions is not what waiting_since_ms says:
+-- a message was replaced, for which no trigger fires.
 UPDATE {{S}}.claimq_partition
 SET waiting_since_ms={{OUTBOX_SINCE claimq_partition.processed_seq}}
-WHERE partition_id IN (SELECT id FROM claimq_ids(:ids))
+WHERE queue_name=:queue AND partition_id IN (SELECT id FROM claimq_ids(:ids))
 
 -- fragment: OUTBOX_SINCE
 -- In an UPDATE of claimq_partition: when the first message after $1 was made.

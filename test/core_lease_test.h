@@ -25,6 +25,23 @@ static void cqTestLive(void){
   cqCheck(!claimqLeaseLive(CQ_I64_MIN, CQ_I64_MAX), "dead, far apart");
 }
 
+/* The earlier of two times, and of a time and none. */
+static void cqTestSooner(void){
+  i64 a[CQ_NINT];
+  int n = cqIntegers(a), i, j;
+  for(i=0; i<n; i++){
+    if( a[i]<0 ) continue;
+    cqCheck(claimqSooner(a[i], CQ_NO_TIME)==a[i], "%lld or never", a[i]);
+    cqCheck(claimqSooner(CQ_NO_TIME, a[i])==a[i], "never or %lld", a[i]);
+    for(j=0; j<n; j++){
+      if( a[j]<a[i] ) continue;
+      cqCheck(claimqSooner(a[i], a[j])==a[i]
+           && claimqSooner(a[j], a[i])==a[i], "%lld, %lld", a[i], a[j]);
+    }
+  }
+  cqCheck(claimqSooner(CQ_NO_TIME, CQ_NO_TIME)==CQ_NO_TIME, "never");
+}
+
 /* Every small claim; the verdict from sentences, not from an order of ifs. */
 static void cqTestVerdict(void){
   CqHold h;
