@@ -76,7 +76,7 @@ static int cqSchemaOwns(const char *zTable){
 ** 1 if SQLite keeps zSql for an object that was made by our text: it leaves out
 ** the name of the schema.  White space does not count: a column that a
 ** migration has added stands where it should, but on no line of its own.
-** Columns that users have added to a table do not count either: they are theirs.
+** Nor do columns that users have added to a table, which are theirs.
 */
 static int cqSchemaSame(const CqSchemaObj *pObj, const char *zSql){
   static const char zSpace[] = " \t\r\n";
