@@ -264,8 +264,8 @@ CQ_PRIV void claimqLimitBegin(CqOp*, CqClaim*);
 /* Pick jobs in a lane that keeps groups. */
 CQ_PRIV void claimqLimitChoose(CqOp*, CqClaim*);
 CQ_PRIV void claimqLimitTidy(CqOp*, CqClaim*);
-/* The clock has gone back, and nothing can be had: what began later than now
-** began now. */
+/* The clock has gone back: what began later than now began now, in the lane of
+** a claim, or of a job. */
 CQ_PRIV void claimqLimitBack(CqOp*, CqClaim*);
 CQ_PRIV void claimqLimitBackOfJob(CqOp*, i64 iJob);
 /* When the heads of a set will have something to give; or CQ_NO_TIME. */
