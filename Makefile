@@ -3,13 +3,13 @@
 #   make                 claimq.so, here in the root
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
-#   make test            everything; allow half an hour
-#   make test-packages   of that, only the packages, in every language that is
-#                        installed
+#   make test            everything about the extension, in 8 minutes on two
+#                        quiet cores
+#   make test-packages   the packages, in every language that is here
 #   make soak            the tests that take hours
 #   make coverage        lines, branches and conditions that the tests reach
 #   make mutate          jumps that can be changed without a test noticing it;
-#                        FILE='ext/lane.c vtab/*.c': only of these;
+#                        FILE='ext/lane/*.c vtab/*.c': only of these;
 #                        SAMPLE=20: every 20th of them
 #   make cluster         claimq on rqlite nodes that are killed, cut off and
 #                        restored, and under Litestream (needs Go and Python);
@@ -26,7 +26,13 @@
 #                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
-# A new source file in ext/ or vtab/ or a new .sql file is found automatically.
+# On Debian as root, make deps, demo, smoke, test, soak, coverage, mutate and
+# bench install what the extension's own tests need.  test-packages, cluster,
+# cross and packages install nothing unless they are run with INSTALL=1; they
+# leave out what is missing, and print the command that would install it.
+#
+# A new source file in a folder of ext/ or in vtab/, or a new .sql file, is found
+# automatically.
 # For a second build beside the first, give it a place of its own:
 #   make BUILD=build/asan SO=build/asan/claimq.so SANITIZE=-fsanitize=address
 
@@ -41,16 +47,16 @@ WARN     = -std=c99 -Wall -Wextra -pedantic -Wshadow -Werror
 OPT      = -O2
 SANITIZE =
 CFLAGS   = $(WARN) $(OPT) $(SANITIZE)
-CPPFLAGS = -Iext -Ivtab -I$(BUILD)
+INCLUDE  = -Iext -Iext/core -Iext/store
+CPPFLAGS = $(INCLUDE) -I$(BUILD)
 SOFLAGS  = -shared -Wl,-z,nodelete -Wl,-soname,claimq.so $(SANITIZE)
 
 VERSION  = $(shell sed -n 's/^.define CLAIMQ_VERSION *"\(.*\)"/\1/p' \
              ext/claimq.h)
 
-SRC     := $(sort $(wildcard ext/*.c vtab/*.c))
-PURE    := $(sort $(wildcard ext/core_*.c ext/sha256.c ext/rust_debug.c \
-             vtab/claim_plan.c))
-SQL     := $(sort $(wildcard sql/*.sql))
+SRC     := $(sort $(wildcard ext/*.c ext/*/*.c vtab/*.c))
+PURE    := $(sort $(wildcard ext/core/*.c vtab/claim_plan.c))
+SQL     := $(sort $(wildcard sql/*.sql sql/*/*.sql))
 GEN      = $(BUILD)/claimq_sql.h $(BUILD)/rust_debug_table.h
 OBJ      = $(SRC:%.c=$(BUILD)/%.o) $(BUILD)/claimq_sql.o
 AMALG    = $(BUILD)/amalgamation/claimq.so
@@ -88,14 +94,19 @@ $(BUILD)/claimq_sql.o: $(BUILD)/claimq_sql.c | $(GEN)
 
 # One run of mksql.tcl writes both, and leaves alone what has not changed: it
 # runs after every change of a .c file, to see that all parameters are bound.
-$(BUILD)/claimq_sql.stamp: tcl/mksql.tcl tcl/files.tcl $(SQL) $(SRC)
+# It is also the first thing to run, and says what is missing to build.
+$(BUILD)/claimq_sql.stamp: tcl/build/mksql.tcl tcl/build/files.tcl $(SQL) \
+                           $(SRC)
+	@CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' TCLSH='$(TCLSH)' \
+	  sh tcl/test/deps.sh -build
 	@mkdir -p $(@D)
-	$(TCLSH) tcl/mksql.tcl $(@D) $(SQL) $(SRC)
+	$(TCLSH) tcl/build/mksql.tcl $(@D) $(SQL) $(SRC)
 	@touch $@
 $(BUILD)/claimq_sql.c $(BUILD)/claimq_sql.h: $(BUILD)/claimq_sql.stamp ;
 
-$(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
-                             test/vectors/rust_debug_escape_ranges.tsv
+$(BUILD)/rust_debug_table.h: tcl/build/mkrust.tcl \
+                             test/vectors/rust_debug_escape_ranges.tsv \
+                             | $(BUILD)/claimq_sql.stamp
 	@mkdir -p $(@D)
 	$(TCLSH) $^ >$@.tmp
 	mv -f $@.tmp $@
@@ -108,9 +119,9 @@ $(BUILD)/rust_debug_table.h: tcl/mkrust.tcl \
 
 amalgamation: $(BUILD)/claimq.c $(BUILD)/claimq.h
 
-$(BUILD)/claimq.c: tcl/mkclaimq.tcl $(SRC) $(wildcard ext/*.h vtab/*.h) \
-                   $(BUILD)/claimq_sql.c $(GEN)
-	$(TCLSH) tcl/mkclaimq.tcl $@ $(BUILD)/claimq_sql.c $(SRC)
+$(BUILD)/claimq.c: tcl/build/mkclaimq.tcl tcl/build/layers.tcl $(SRC) \
+                   $(wildcard ext/*.h ext/*/*.h) $(BUILD)/claimq_sql.c $(GEN)
+	$(TCLSH) tcl/build/mkclaimq.tcl $@ $(BUILD)/claimq_sql.c $(SRC)
 
 $(BUILD)/claimq.h: ext/claimq.h
 	@mkdir -p $(@D)
@@ -121,7 +132,8 @@ $(AMALG): $(BUILD)/claimq.c
 	$(CC) $(SANITIZE) -O2 -shared -fPIC -Wl,-z,nodelete -o $@.tmp $<
 	mv -f $@.tmp $@
 
-# The same without any notification by the operating system: see ext/watch.c.
+# The same without any notification by the operating system: see
+# ext/store/watch.c.
 POLL     = $(BUILD)/poll/claimq.so
 $(POLL): $(BUILD)/claimq.c
 	@mkdir -p $(@D)
@@ -162,12 +174,12 @@ $(BUILD)/threads_test: test/threads.c $(BUILD)/claimq.c ext/claimq.h
 	  -DSQLITE_CORE -Iext -o $@ test/threads.c $(BUILD)/claimq.c -lsqlite3 \
 	  -lpthread
 
-# Other versions of SQLite, in build/sqlite-VERSION; see tcl/versions.tcl.  Two
-# builds of a version share its source.
+# Other versions of SQLite, in build/sqlite-VERSION; see
+# tcl/build/versions.tcl.  Two builds of a version share its source.
 sqlite-%:
-	@$(TCLSH) tcl/versions.tcl $*
+	@$(TCLSH) tcl/build/versions.tcl $*
 sqlite-$(NEW)-%: sqlite-$(NEW)
-	@$(TCLSH) tcl/versions.tcl $(NEW)-$*
+	@$(TCLSH) tcl/build/versions.tcl $(NEW)-$*
 
 # The fuzz targets, by clang's libFuzzer with sanitizers.  Only claimq and the
 # targets are watched; what they share is not, it is to be fast.
@@ -196,12 +208,14 @@ $(FUZZ)/fuzz_%.o: test/fuzz/fuzz_%.c $(wildcard test/fuzz/*.h) ext/claimq.h
 #--------------------------------------------------------------------------
 # Tests.  deps comes first and alone: it may install what the rest needs.
 
-RUN = $(TCLSH) tcl/runtests.tcl
+RUN = $(TCLSH) tcl/test/runtests.tcl
 SUB = @+$(MAKE) --no-print-directory -s
-export CC TCLSH
+INSTALL ?=
+export CC TCLSH INSTALL
+PART = INSTALL=1 sh tcl/test/deps.sh -part
 
 deps:
-	@CC='$(CC)' TCLSH='$(TCLSH)' sh tcl/deps.sh
+	@CC='$(CC)' TCLSH='$(TCLSH)' sh tcl/test/deps.sh
 
 demo: deps
 	$(SUB) all
@@ -218,8 +232,8 @@ smoke: deps
 ASAN  = BUILD=build/asan SO=build/asan/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
         SANITIZE=-fsanitize=address,undefined
 DEBUG = BUILD=build/debug SO=build/debug/claimq.so OPT='-O1 -g -DCLAIMQ_DEBUG' \
-        CPPFLAGS='-Ibuild/sqlite-$(NEW) -Iext -Ivtab -Ibuild/debug'
-ASANRUN = sh tcl/asan.sh $(RUN) -files
+        CPPFLAGS='-Ibuild/sqlite-$(NEW) $(INCLUDE) -Ibuild/debug'
+ASANRUN = sh tcl/test/asan.sh $(RUN) -files
 asan:
 	$(SUB) $(ASAN) all
 debug: sqlite-$(NEW)
@@ -228,36 +242,40 @@ debug: sqlite-$(NEW)
 test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan debug \
             sqlite-$(OLD) sqlite-$(NEW) $(BUILD)/bench/bench
 
-# Ten seconds for each fuzz target; CLAIMQ_SOAK=N: N minutes.
-FUZZRUN = $(TCLSH) tcl/fuzz.tcl $(FUZZ) $(CLANG)
+# A counted number of runs of each fuzz target; CLAIMQ_SOAK=N: N minutes.
+FUZZRUN = $(TCLSH) tcl/test/fuzz.tcl $(FUZZ) $(CLANG)
 
+# After the functional tests the longest ones, so that two cores end at about the
+# same time.
+ASANFILES = {smoke oom fault_* !fault_matrix}
 test: deps
-	@sh tcl/deps.sh -part valgrind valgrind valgrind || true
-	@$(FUZZRUN) -deps
+	@$(PART) valgrind valgrind valgrind || true
+	@INSTALL=1 $(FUZZRUN) -deps
 	$(SUB) -j2 test-ready
 	@$(RUN) \
-	  -cmd checks '$(TCLSH) tcl/checks.tcl $(BUILD) $(SO) $(AMALG)' \
+	  -cmd checks '$(TCLSH) tcl/test/checks.tcl $(BUILD) $(SO) $(AMALG)' \
 	  -cmd core '$(BUILD)/core_test test/vectors' \
 	  -files smoke $(SO) \
-	  -files smoke $(AMALG) \
-	  -cmd static $(BUILD)/static_test \
-	  -cmd sanitizers '$(ASANRUN) {smoke oom fault_* !fault_matrix} build/asan/claimq.so' \
-	  -cmd fuzz '$(FUZZRUN)' \
+	  -sqlite $(NEW) -env CLAIMQ_SEED=2 \
+	  -files 'fault_matrix fault_prepare' build/debug/claimq.so \
+	  -sqlite system -env 'CLAIMQ_SEED=3 CLAIMQ_SAMPLE=3' \
+	  -cmd sanitizers '$(ASANRUN) $(ASANFILES) build/asan/claimq.so' \
+	  -env '' \
 	  -files test $(SO) \
+	  -cmd fuzz '$(FUZZRUN)' \
+	  -files smoke $(AMALG) \
 	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
+	  -cmd static $(BUILD)/static_test \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
-	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO) \
-	  -files 'fault_matrix fault_prepare' build/debug/claimq.so \
-	  -sqlite system $(PACKAGERUN)
+	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
 
 # The packages, installed and used in each language whose toolchain is there.
 # What the languages fetch and compile for that is kept in build/packages: the
 # first time takes minutes, and more where the network is slow.
-PACKAGERUN = -limit 2400 -files package $(SO)
 test-packages: deps
 	$(SUB) all tools amalgamation
-	@$(RUN) $(PACKAGERUN)
+	@$(RUN) -limit 2400 -files package $(SO)
 
 # What takes hours, the shorter parts first: every version of SQLite, and every
 # place for a fault.  SOAK says how much of what has no end:
@@ -282,8 +300,8 @@ soak-ready: test-ready sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
             sqlite-$(TOO_OLD)
 
 soak: deps
-	@sh tcl/deps.sh -part valgrind valgrind valgrind || true
-	@$(FUZZRUN) -deps
+	@$(PART) valgrind valgrind valgrind || true
+	@INSTALL=1 $(FUZZRUN) -deps
 	$(SUB) -j2 soak-ready
 	@CLAIMQ_SOAK=$(SOAK) $(RUN) \
 	  -sqlite $(NEW)-tsan/system \
@@ -299,7 +317,7 @@ soak: deps
 	  -env '' \
 	  -files 'test soak package' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
-	  -cmd mutate '$(TCLSH) tcl/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
+	  -cmd mutate '$(TCLSH) tcl/test/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 
 # Same tests, on builds that count: lines and branches by gcc, and conditions
 # (MC/DC) by clang.
@@ -316,13 +334,13 @@ coverage: deps
 	@find build/coverage -name '*.gcda' -exec rm -f {} + 2>/dev/null || true
 	$(SUB) $(COV) build/coverage/claimq.so build/coverage/core_test
 	@b=build/coverage; $(COVRUN)
-	@if sh tcl/deps.sh -part MC/DC clang-19 clang-19 llvm-cov-19 llvm-19 \
+	@if $(PART) MC/DC clang-19 clang-19 llvm-cov-19 llvm-19 \
 	    /usr/lib/llvm-19/lib/clang/19/lib libclang-rt-19-dev; then \
 	  $(MAKE) --no-print-directory -s $(MCDC) \
 	    build/mcdc/claimq.so build/mcdc/core_test && \
 	  b=build/mcdc && export LLVM_PROFILE_FILE=$(CURDIR)/$$b/prof/%4m.profraw \
-	    && $(COVRUN) && $(TCLSH) tcl/coverage.tcl build/coverage $$b; \
-	else $(TCLSH) tcl/coverage.tcl build/coverage; fi
+	    && $(COVRUN) && $(TCLSH) tcl/test/coverage.tcl build/coverage $$b; \
+	else $(TCLSH) tcl/test/coverage.tcl build/coverage; fi
 
 # Compiled as a user's program would be: it loads claimq.so like any other.
 $(BUILD)/bench/bench: $(wildcard test/bench/*.c test/bench/*.h)
@@ -335,39 +353,39 @@ cluster: deps
 	$(SUB) all tools
 	@sh test/cluster/run.sh $(BUILD) $(SO) $(STORY)
 
-# The program with one jump changed, again and again: see tcl/mutate.tcl.  All
-# jumps are flipped; those of the pure core are also taken always and never.
+# The program with one jump changed, again and again: see tcl/test/mutate.tcl.
+# All jumps are flipped; those of the pure core are also taken always and never.
 SAMPLE = 1
 FILE   = *
 mutate: deps
-	@$(TCLSH) tcl/mutate.tcl -file '$(FILE)' -sample $(SAMPLE)
+	@$(TCLSH) tcl/test/mutate.tcl -file '$(FILE)' -sample $(SAMPLE)
 
 # QUICK=1: in a minute, without the peers.
 bench: deps
 	$(SUB) all $(BUILD)/bench/bench
-	@QUICK='$(QUICK)' $(TCLSH) tcl/bench.tcl $(BUILD)
+	@QUICK='$(QUICK)' $(TCLSH) tcl/bench/bench.tcl $(BUILD)
 
 #--------------------------------------------------------------------------
 
-# What is handed out, in $(BUILD)/dist; see tcl/dist.tcl.
+# What is handed out, in $(BUILD)/dist; see tcl/dist/dist.tcl.
 
 dist: amalgamation
-	@$(TCLSH) tcl/dist.tcl $(BUILD)
+	@$(TCLSH) tcl/dist/dist.tcl $(BUILD)
 
 # For other machines; TARGETS='linux-aarch64 windows-x86_64': only for these.
 cross: amalgamation sqlite-$(NEW)
-	@SQLITE_SOURCE=$(NEW) $(TCLSH) tcl/cross.tcl $(BUILD) $(TARGETS)
+	@SQLITE_SOURCE=$(NEW) $(TCLSH) tcl/dist/cross.tcl $(BUILD) $(TARGETS)
 
 # As each language installs things; PACKAGES='python node': only these.
 packages: cross
-	@$(TCLSH) tcl/packages.tcl $(BUILD) $(PACKAGES)
+	@$(TCLSH) tcl/dist/packages.tcl $(BUILD) $(PACKAGES)
 
-# `.load claimq` works afterwards, without a path: see tcl/install.sh.
+# `.load claimq` works afterwards, without a path: see tcl/dist/install.sh.
 install: all
-	@sh tcl/install.sh install '$(SO)' '$(PREFIX)' '$(DESTDIR)' '$(VERSION)'
+	@sh tcl/dist/install.sh install '$(SO)' '$(PREFIX)' '$(DESTDIR)' '$(VERSION)'
 
 uninstall:
-	@sh tcl/install.sh uninstall '$(PREFIX)' '$(DESTDIR)'
+	@sh tcl/dist/install.sh uninstall '$(PREFIX)' '$(DESTDIR)'
 
 clean:
 	rm -rf build $(SO)

@@ -15,6 +15,11 @@
 
 #define CLAIMQ_VERSION        "0.1.0"
 #define CLAIMQ_SCHEMA_VERSION 1          /* What claimq_init() returns */
+/* The rules that write to a database: raised whenever they change, so that a
+** claimq with older ones leaves it alone. */
+#ifndef CLAIMQ_RULES
+# define CLAIMQ_RULES 1
+#endif
 #define CLAIMQ_MIN_SQLITE     3039000    /* Oldest SQLite that is accepted */
 
 #ifdef __cplusplus

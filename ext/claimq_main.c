@@ -3,11 +3,10 @@
 **
 **     sqlite> .load ./claimq
 **
-** Loading registers functions and claim tables with this one connection and
-** writes nothing to the database.  It also creates the claim tables in the
-** connection's temp schema, where they can wait for a lock (see claim_vtab.c);
-** if that cannot be done now, it is done later.  Loading again, from whichever
-** copy of the file, changes nothing.
+** Loading registers functions and claim tables with this one connection, and
+** creates nothing: neither in the database nor in the connection's temp schema,
+** where a claim table comes when it is first used (see claim_vtab.c).  Loading
+** again, from whichever copy of the file, changes nothing.
 */
 #include "claimq_int.h"
 #ifndef CLAIMQ_AMALGAMATION
@@ -58,7 +57,11 @@ static int cqLoaded(sqlite3 *db, int *pbLoaded){
   }
   if( rc==SQLITE_OK ) rc = sqlite3_reset(pStmt);
   sqlite3_finalize(pStmt);
-  return rc==SQLITE_NOMEM ? rc : SQLITE_OK;
+  if( rc==SQLITE_OK || rc==SQLITE_NOMEM ) return rc;
+  /* For an automatic extension sqlite3_open() returns what it finds in
+  ** sqlite3_errcode().  This sets it to SQLITE_OK. */
+  sqlite3_exec(db, "", 0, 0, 0);
+  return SQLITE_OK;
 }
 
 /*
@@ -75,13 +78,14 @@ static int cqRegister(sqlite3 *db){
   rc = claimqFuncRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqStmtRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
+  if( rc==SQLITE_OK ) rc = claimqAbsentRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
   if( rc==SQLITE_OK && !claimqVtabAttach(pConn) ){
     /* For an automatic extension sqlite3_open() returns what it finds in
     ** sqlite3_errcode().  This sets it to SQLITE_OK. */
     sqlite3_exec(db, "", 0, 0, 0);
     /* SQLite ends a transaction in which memory ran out, say, while tables
-    ** were created: who began it must be told. */
+    ** were created: whoever began it has to know. */
     if( !bAuto && sqlite3_get_autocommit(db) ) rc = SQLITE_ABORT_ROLLBACK;
   }
   claimqConnUnref(pConn);

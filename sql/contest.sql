@@ -1,14 +1,14 @@
--- contest.sql: the statements of ext/contest.c.
+-- contest.sql: the statements of ext/contest/contest.c.
 
 -- name: CONTEST_HOLDER
 -- Who holds the subject?  From claim_id on these are the claim's columns in
 -- their order; of a subject that is kept back only expires_at_ms is there.
 SELECT holder_id, claim_id, lease_token,
   CASE WHEN claim_id IS NOT NULL THEN fencing_token END AS fencing_token,
-  owner_id, incarnation_id, claimed_at_ms, expires_at_ms, previous_claim_id,
+  owner, incarnation, claimed_at_ms, expires_at_ms, previous_claim_id,
   CASE WHEN claim_id IS NOT NULL THEN attempts-1 END AS earlier_attempts,
   attempts
-FROM {{S}}.claimq_holder WHERE subject_kind=:kind AND subject_label=:label
+FROM {{S}}.claimq_holder WHERE kind=:kind AND label=:label
 
 -- name: CONTEST_COUNTER
 -- The last fencing token, and the id for the row of a new subject: the token
@@ -28,16 +28,16 @@ FROM {{S}}.claimq_meta WHERE name='contest_fence'
  WHERE name='contest_fence')
 
 -- name: CONTEST_ENTER
--- A new subject.  If the next token is another one, which :next is told, then
+-- A new subject.  If the next token is not :next, then
 -- the row has none, and that is an error.  (For SELECT ... WHERE instead of
 -- VALUES, SQLite would make a temporary table, because the table has a trigger:
 -- a fifth of a contest and its release.)
-INSERT INTO {{S}}.claimq_holder(holder_id, claim_id, lease_token, owner_id,
-  incarnation_id, claimed_at_ms, expires_at_ms, subject_kind, subject_label,
+INSERT INTO {{S}}.claimq_holder(holder_id, claim_id, lease_token, owner,
+  incarnation, claimed_at_ms, expires_at_ms, kind, label,
   fencing_token)
 VALUES(:head, :claim, :token, :owner, :incarnation, :now, :expires, :kind,
-  :label, iif(claimq_note(:next, {{CONTEST_NEXT}})=:fence, :fence, NULL))
-ON CONFLICT(subject_kind, subject_label) DO NOTHING
+  :label, iif(claimq__note(:next, {{CONTEST_NEXT}})=:fence, :fence, NULL))
+ON CONFLICT(kind, label) DO NOTHING
 
 -- name: CONTEST_TAKE
 -- The row is there, and its claim is not live.  On the right of = are the old
@@ -47,13 +47,12 @@ UPDATE {{S}}.claimq_holder SET previous_claim_id=claim_id, {{STAMP}},
 WHERE holder_id=:head AND expires_at_ms<=:now AND {{CONTEST_NEXT}}=:fence
 
 -- name: CONTEST_HOLD
-SELECT claim_id, lease_token, 1 AS claim_size, fencing_token
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, expires_at_ms
 FROM {{S}}.claimq_holder WHERE holder_id=:head
 
 -- name: CONTEST_RENEW
-UPDATE {{S}}.claimq_holder SET expires_at_ms=:until
+UPDATE {{S}}.claimq_holder SET expires_at_ms={{LATER :lease}}
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
-  AND {{NOW}} IS NOT NULL
 
 -- name: CONTEST_RELEASE
 DELETE FROM {{S}}.claimq_holder
@@ -62,8 +61,8 @@ WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
 
 -- name: CONTEST_KEEP_BACK
 -- Released, but nobody gets it before :until.
-UPDATE {{S}}.claimq_holder SET claim_id=NULL, lease_token=NULL, owner_id=NULL,
-  incarnation_id=NULL, claimed_at_ms=NULL, expires_at_ms=:until,
+UPDATE {{S}}.claimq_holder SET claim_id=NULL, lease_token=NULL, owner=NULL,
+  incarnation=NULL, claimed_at_ms=NULL, expires_at_ms=:until,
   previous_claim_id=NULL, attempts=0
 WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
 
@@ -72,7 +71,8 @@ WHERE holder_id=:head AND claim_id=:claim AND lease_token=:token
 SELECT token FROM {{S}}.claimq_fence WHERE resource=:resource
 
 -- name: FENCE_RAISE
-INSERT INTO {{S}}.claimq_fence(resource, token) VALUES(:resource, :seen)
+INSERT INTO {{S}}.claimq_fence(resource, token)
+VALUES({{WROTE :resource}}, :seen)
 ON CONFLICT(resource) DO UPDATE SET token=max(token, excluded.token)
 
 --------------------------------------------------------------------------
@@ -83,21 +83,31 @@ ON CONFLICT(resource) DO UPDATE SET token=max(token, excluded.token)
 iif(claim_id IS NULL, expires_at_ms, 0)
 
 -- fragment: CONTEST_STATS_ROWS
-SELECT subject_kind||'/'||subject_label AS scope,
+SELECT kind||'/'||label AS scope,
   {{STATS_STATE STATS_CLAIMED CONTEST_FROM}}
 FROM {{S}}.claimq_holder
 
 -- name: CONTEST_STATS like STATS
-SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
+SELECT 'contest' AS discipline, scope, NULL AS partition,
+  {{STATS_SUMS}} FROM (
   {{CONTEST_STATS_ROWS}})
 GROUP BY scope ORDER BY scope
 
 -- name: CONTEST_STATS_OF like STATS
 -- The number in front of the slash is what CAST finds.
-SELECT 'contest' AS discipline, scope, {{STATS_SUMS}} FROM (
-  {{CONTEST_STATS_ROWS}} WHERE subject_kind=CAST(:scope AS INTEGER)
-    AND subject_label=substr(:scope, instr(:scope, '/')+1))
+SELECT 'contest' AS discipline, scope, NULL AS partition,
+  {{STATS_SUMS}} FROM (
+  {{CONTEST_STATS_ROWS}} WHERE kind=CAST(:scope AS INTEGER)
+    AND label=substr(:scope, instr(:scope, '/')+1))
 WHERE scope=:scope GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_leases
+
+-- name: CONTEST_LEASES like LEASES
+SELECT 'contest' AS discipline, kind||'/'||label AS scope, label AS key,
+  {{LEASES_HELD}}
+FROM {{S}}.claimq_holder NOT INDEXED WHERE {{LEASES_OF}} ORDER BY holder_id
 
 --------------------------------------------------------------------------
 -- claimq_check
@@ -106,15 +116,15 @@ WHERE scope=:scope GROUP BY scope
 SELECT 'claimq_holder' AS table_name, holder_id AS row_key, problem
 FROM (SELECT holder_id, CASE
     WHEN holder_id<=0 THEN 'bad holder_id'
-    WHEN typeof(subject_kind)<>'integer' OR subject_kind NOT BETWEEN 0 AND 255
-    THEN 'bad subject_kind'
-    {{CHECK_TEXT subject_label}} {{CHECK_COUNT attempts}}
+    WHEN typeof(kind)<>'integer' OR kind NOT BETWEEN 0 AND 255
+    THEN 'bad kind'
+    {{CHECK_TEXT label}} {{CHECK_COUNT attempts}}
     {{CHECK_TEXT_NULL previous_claim_id}} {{CHECK_INT expires_at_ms}}
     {{CHECK_LEASE}} {{CHECK_ONE_CLAIM qsc holder_id}}
     WHEN fencing_token>(SELECT value FROM {{S}}.claimq_meta
                         WHERE name='contest_fence')
     THEN 'fencing_token is after contest_fence of claimq_meta'
-    WHEN NOT claimq_sound(subject_label, previous_claim_id,
+    WHEN NOT claimq__sound(label, previous_claim_id,
         {{CHECK_LEASE_TEXTS}})
     {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_holder)
@@ -123,6 +133,6 @@ WHERE problem IS NOT NULL
 -- name: CONTEST_CHECK_FENCE like CHECK
 SELECT 'claimq_fence' AS table_name, resource AS row_key, problem
 FROM (SELECT resource, CASE {{CHECK_TEXT resource}} {{CHECK_INT token}}
-    WHEN NOT claimq_sound(resource) {{CHECK_UNSOUND}}
+    WHEN NOT claimq__sound(resource) {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_fence)
 WHERE problem IS NOT NULL

@@ -1,4 +1,4 @@
--- letter.sql: the statements of ext/letter.c.
+-- letter.sql: the statements of ext/letter/letter.c.
 
 -- fragment: LETTER_NOW
 -- Claimable: what an index cannot know, because time may go back.
@@ -40,9 +40,9 @@ ORDER BY letter_id LIMIT :limit
 
 -- name: LETTER_ROW
 -- The columns of the result, then what the claim needs.
-SELECT letter_id, source, scope, ref, payload, payload_type, created_at_ms,
-  failed_at_ms, reason, attempts, fencing_token, claim_id, lease_token,
-  owner_id, incarnation_id, claimed_at_ms, expires_at_ms
+SELECT letter_id, source, scope, ref, payload, headers, payload_type,
+  created_at_ms, failed_at_ms, reason, attempts, fencing_token, claim_id,
+  lease_token, owner, incarnation, claimed_at_ms, expires_at_ms
 FROM {{S}}.claimq_letter WHERE letter_id=:id
 
 -- name: LETTER_STAMP
@@ -50,7 +50,7 @@ FROM {{S}}.claimq_letter WHERE letter_id=:id
 -- SQLite would look at all letters after an ANALYZE of few.
 UPDATE {{S}}.claimq_letter SET {{STAMP}}, claim_size=:size, claim_head=:head,
   fencing_token={{FENCE}}, status='reprocessing', promoted=0
-FROM (SELECT id FROM claimq_ids(:ids)) AS l
+FROM (SELECT id FROM claimq__ids(:ids)) AS l
 WHERE letter_id=l.id AND {{LETTER_NOW}} AND ifnull(due, -2)>-2
 
 -- fragment: LETTER_LATE_ROWS
@@ -115,12 +115,13 @@ claim_head=:head AND claim_id=:claim
 
 -- name: LETTER_HOLD
 -- A letter of the claim, if it has any; then its head, whoever has that now.
-SELECT claim_id, lease_token, claim_size, fencing_token FROM (
-  SELECT claim_id, lease_token, claim_size, fencing_token
+SELECT claim_id, lease_token, claim_size, fencing_token, expires_at_ms FROM (
+  SELECT claim_id, lease_token, claim_size, fencing_token, expires_at_ms
   FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
   WHERE {{LETTER_MINE}} LIMIT 1)
 UNION ALL
-SELECT claim_id, lease_token, ifnull(claim_size, 1), fencing_token
+SELECT claim_id, lease_token, ifnull(claim_size, 1), fencing_token,
+  expires_at_ms
 FROM {{S}}.claimq_letter WHERE letter_id=:head
 
 -- name: LETTER_COUNT
@@ -146,7 +147,8 @@ SET expires_at_ms=:until, promoted=0 {{LETTER_SETTLED}}
 
 -- name: LETTER_RESOLVE
 UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
-SET {{LETTER_FREE}}, status='resolved' {{LETTER_SETTLED}}
+SET {{LETTER_FREE}}, status='resolved', available_at_ms=:now
+{{LETTER_SETTLED}}
 
 -- name: LETTER_RELEASE
 UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
@@ -161,14 +163,17 @@ SET {{LETTER_FREE}}, status='pending', available_at_ms=:until, promoted=0,
 
 -- name: LETTER_DISCARD
 UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
-SET {{LETTER_FREE}}, status='discarded', reason=:reason {{LETTER_SETTLED}}
+SET {{LETTER_FREE}}, status='discarded', available_at_ms=:now,
+  reason=:reason
+{{LETTER_SETTLED}}
 
 --------------------------------------------------------------------------
 -- claimq_requeue()
 
 -- name: LETTER_STATE
 -- What requeue looks at; held: by a live claim.
-SELECT source, status, origin, claim_id, payload, scope, payload_type,
+SELECT source, status, origin, claim_id, payload, headers, scope,
+  payload_type,
   claim_id IS NOT NULL AND ifnull(expires_at_ms,0)>:now AS held,
   ifnull(expires_at_ms,0) AS expires_at_ms, claim_head
 FROM {{S}}.claimq_letter WHERE letter_id=:id
@@ -176,7 +181,7 @@ FROM {{S}}.claimq_letter WHERE letter_id=:id
 -- name: LETTER_REQUEUED
 -- The letter has become the work :key.
 UPDATE {{S}}.claimq_letter SET {{LETTER_FREE}}, status='resolved',
-  requeued_as=:key
+  available_at_ms=:now, requeued_as={{WROTE :key}}
 WHERE letter_id=:id
 
 -- name: LETTER_SHRINK
@@ -185,17 +190,19 @@ UPDATE {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
 SET claim_size=claim_size-1 WHERE {{LETTER_MINE}}
 
 --------------------------------------------------------------------------
--- claimq_vacuum(): letters that are resolved or discarded, at once.
+-- Letters that are resolved or discarded.  (One that does not say since when
+-- was not settled by claimq's functions: it goes first.)
 
 -- name: LETTER_VACUUM like VACUUM_ROWS
-SELECT letter_id AS id, 0 AS at_ms
+SELECT letter_id AS id,
+  ifnull(available_at_ms, -9223372036854775807) AS at_ms
 FROM {{S}}.claimq_letter INDEXED BY claimq_letter_done
-WHERE status IN ('resolved','discarded') ORDER BY status, letter_id
-LIMIT :limit
+WHERE status IN ('resolved','discarded')
+ORDER BY available_at_ms, letter_id LIMIT :limit
 
 -- name: LETTER_VACUUM_DELETE like VACUUM_DELETE
 DELETE FROM {{S}}.claimq_letter
-WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
+WHERE letter_id IN (SELECT id FROM claimq__ids(:ids) LIMIT :limit)
 
 --------------------------------------------------------------------------
 -- claimq_stats: open letters of all sources.
@@ -204,7 +211,7 @@ WHERE letter_id IN (SELECT id FROM claimq_ids(:ids) LIMIT :limit)
 ifnull(available_at_ms, 0)
 
 -- fragment: LETTER_STATS_ROWS
--- A letter can be had as soon as it is there, also if the clock has gone back
+-- A letter can be taken as soon as it is there, also if the clock has gone back
 -- since.
 SELECT scope, w, n, status='pending' AS d, max(since, failed_at_ms) AS since, at
 FROM (SELECT *, {{STATS_STATE STATS_CLAIMED LETTER_FROM}}
@@ -212,15 +219,24 @@ FROM (SELECT *, {{STATS_STATE STATS_CLAIMED LETTER_FROM}}
       WHERE due IS NOT NULL
 
 -- name: LETTER_STATS like STATS
-SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+SELECT 'dead_letter' AS discipline, scope, NULL AS partition,
+  {{STATS_SUMS}} FROM (
   {{LETTER_STATS_ROWS}}))
 GROUP BY scope ORDER BY scope
 
 -- name: LETTER_STATS_OF like STATS
-SELECT 'dead_letter' AS discipline, scope, {{STATS_SUMS}} FROM (
+SELECT 'dead_letter' AS discipline, scope, NULL AS partition,
+  {{STATS_SUMS}} FROM (
   {{LETTER_STATS_ROWS}} AND source IN ('session','lane','outbox')
     AND scope=:scope))
 GROUP BY scope
+
+--------------------------------------------------------------------------
+-- claimq_leases
+
+-- name: LETTER_LEASES like LEASES
+SELECT 'dead_letter' AS discipline, scope, letter_id AS key, {{LEASES_HELD}}
+FROM {{S}}.claimq_letter NOT INDEXED WHERE {{LEASES_OF}} ORDER BY letter_id
 
 --------------------------------------------------------------------------
 -- claimq_check
@@ -233,7 +249,8 @@ FROM (SELECT letter_id, CASE
     WHEN ifnull(status,'') NOT IN ('pending','reprocessing','resolved',
                                    'discarded') THEN 'bad status'
     {{CHECK_TEXT scope}} WHEN typeof(ref)='null' THEN 'bad ref'
-    {{CHECK_TEXT_NULL payload_type}} {{CHECK_INT created_at_ms}}
+    {{CHECK_TEXT_NULL headers}} {{CHECK_TEXT_NULL payload_type}}
+    {{CHECK_INT created_at_ms}}
     {{CHECK_INT failed_at_ms}} {{CHECK_TEXT_NULL reason}}
     {{CHECK_TEXT_NULL error_class}} {{CHECK_COUNT attempts}}
     {{CHECK_TEXT_NULL origin}} {{CHECK_INT_NULL available_at_ms}}
@@ -243,8 +260,8 @@ FROM (SELECT letter_id, CASE
     WHEN (claim_id IS NULL)<>(claim_head IS NULL) THEN 'half a claim'
     WHEN (claim_id IS NOT NULL)<>(status='reprocessing')
     THEN 'the status does not fit the claim'
-    WHEN NOT claimq_sound(scope, payload_type, reason, error_class, origin,
-        {{CHECK_LEASE_TEXTS}})
+    WHEN NOT claimq__sound(scope, headers, payload_type, reason, error_class,
+        origin, {{CHECK_LEASE_TEXTS}})
     {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_letter NOT INDEXED)
 WHERE problem IS NOT NULL

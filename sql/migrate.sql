@@ -7,10 +7,10 @@
 --
 --   *  raises CLAIMQ_SCHEMA_VERSION in ext/claimq.h,
 --   *  adds here, under `migrate:` and the new number, what its predecessor's
---      tables need: ALTER TABLE, UPDATE, and DROP of what schema.sql has no
+--      tables need: ALTER TABLE, UPDATE, and DROP of what schema/ has no
 --      more (triggers, views and indexes whose text is another than there are
 --      made anew),
---   *  writes a column that ALTER TABLE adds behind the others in schema.sql,
+--   *  writes a column that ALTER TABLE adds behind the others in schema/,
 --      in the same words: claimq_check compares the texts of tables, white
 --      space aside,
 --   *  adds a file of its predecessor to test/formats and a test that opens it.

@@ -5,7 +5,8 @@
 -- claimq_stats
 --
 -- A discipline has two statements, for all of its scopes and for one, which
--- give the columns of the table in their order.
+-- give the columns of the table in their order; or a function that adds them
+-- up itself: lanes have.
 --
 -- shape: STATS (scope)
 
@@ -14,11 +15,10 @@
 -- of STATS_*, since says from when on it could be had, at when it can be.
 sum((w={{STATS_READY}})*n) AS ready, sum((w={{STATS_DELAYED}})*n) AS delayed,
 sum((w={{STATS_HELD}})*n) AS held, sum((w={{STATS_EXPIRED}})*n) AS expired,
-sum((w={{STATS_BLOCKED}})*n) AS blocked,
-sum((w={{STATS_LIMITED}})*n) AS limited, sum(d) AS dead,
+0 AS blocked, 0 AS limited, sum(d) AS dead,
 min(iif(w={{STATS_READY}} AND n>0, since, NULL)) AS oldest_ready_at_ms,
-min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0
-    OR w={{STATS_COMING}}, at, NULL)) AS next_at_ms
+min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0, at, NULL))
+  AS next_at_ms
 
 -- fragment: STATS_READY
 0
@@ -31,16 +31,6 @@ min(iif((w={{STATS_DELAYED}} OR w={{STATS_HELD}}) AND n>0
 
 -- fragment: STATS_EXPIRED
 3
-
--- fragment: STATS_BLOCKED
-4
-
--- fragment: STATS_LIMITED
-5
-
--- fragment: STATS_COMING
--- No row yet, but there will be one.
-8
 
 -- fragment: STATS_OVER
 -- Counted as nothing; but its scope has a row.
@@ -65,6 +55,21 @@ FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_scope
 WHERE source='$1' AND due IS NOT NULL AND status='pending'
 
 --------------------------------------------------------------------------
+-- claimq_leases
+--
+-- A discipline has one statement, which gives the rows that claims hold, those
+-- of one owner if :owner is not NULL.  No index leads to them: it would be
+-- written by every claim.
+--
+-- shape: LEASES () discipline scope key claim_id owner incarnation
+
+-- fragment: LEASES_HELD
+claim_id, owner, incarnation, claimed_at_ms, expires_at_ms
+
+-- fragment: LEASES_OF
+claim_id IS NOT NULL AND (:owner IS NULL OR owner=:owner)
+
+--------------------------------------------------------------------------
 -- claimq_check
 --
 -- Statements that give table_name, row_key and problem of each bad row.  SQLite
@@ -81,10 +86,13 @@ WHEN typeof($1)<>'text' THEN 'bad $1'
 WHEN typeof($1) NOT IN ('text','null') THEN 'bad $1'
 
 -- fragment: CHECK_LEASE_TEXTS
-claim_id, lease_token, owner_id, incarnation_id
+claim_id, lease_token, owner, incarnation
 
 -- fragment: CHECK_UNSOUND
 THEN 'a text that is not UTF-8'
+
+-- fragment: CHECK_HEADERS
+WHEN NOT claimq__headers_sound(headers) THEN 'bad headers'
 
 -- fragment: CHECK_INT
 WHEN typeof($1)<>'integer' THEN 'bad $1'
@@ -95,15 +103,18 @@ WHEN typeof($1) NOT IN ('integer','null') THEN 'bad $1'
 -- fragment: CHECK_COUNT
 WHEN typeof($1)<>'integer' OR $1<0 THEN 'bad $1'
 
+-- fragment: CHECK_COUNT_NULL
+WHEN typeof($1) NOT IN ('integer','null') OR $1<0 THEN 'bad $1'
+
 -- fragment: CHECK_LEASE
 -- The columns of a claim: of their types, and all of them or none.
 {{CHECK_TEXT_NULL claim_id}} {{CHECK_TEXT_NULL lease_token}}
-{{CHECK_TEXT_NULL owner_id}} {{CHECK_TEXT_NULL incarnation_id}}
+{{CHECK_TEXT_NULL owner}} {{CHECK_TEXT_NULL incarnation}}
 {{CHECK_INT_NULL claimed_at_ms}} {{CHECK_INT_NULL expires_at_ms}}
 {{CHECK_COUNT fencing_token}}
 WHEN (claim_id IS NULL)<>(lease_token IS NULL)
-  OR (claim_id IS NULL)<>(owner_id IS NULL)
-  OR (claim_id IS NULL)<>(incarnation_id IS NULL)
+  OR (claim_id IS NULL)<>(owner IS NULL)
+  OR (claim_id IS NULL)<>(incarnation IS NULL)
   OR (claim_id IS NULL)<>(claimed_at_ms IS NULL)
 THEN 'half a claim'
 
@@ -134,14 +145,14 @@ THEN 'claim_id is not that of the row'
 WHEN claim_id NOT GLOB '$1:[1-9]*:[1-9]*' OR claim_id GLOB '$1:*:*:*'
   OR claim_id GLOB '$1:*[^0-9:]*' THEN 'bad claim_id'
 WHEN min(lease_token)<>max(lease_token) OR min(claim_size)<>max(claim_size)
-  OR min(owner_id)<>max(owner_id) OR min(expires_at_ms)<>max(expires_at_ms)
+  OR min(owner)<>max(owner) OR min(expires_at_ms)<>max(expires_at_ms)
 THEN 'the rows of the claim differ'
 WHEN count(*)>max(claim_size) THEN 'the claim has more rows than claim_size'
 
 -- name: META_CHECK like CHECK
 SELECT 'claimq_meta' AS table_name, column1 AS row_key,
   'missing, or no number' AS problem
-FROM (VALUES('schema_version'),('settings'),('contest_fence'))
+FROM (VALUES('schema_version'),('rules'),('settings'),('contest_fence'))
 WHERE column1 NOT IN (
   SELECT name FROM {{S}}.claimq_meta WHERE typeof(value)='integer')
 

@@ -1,5 +1,6 @@
--- txn.sql: transactions.  See ext/txn.c for when each is used.  Statements
--- whose names begin with TXN_ run before anything is known of the tables.
+-- txn.sql: transactions.  See ext/store/txn.c for when each is used.
+-- Statements whose names begin with TXN_ run before anything is known of the
+-- tables.
 
 -- name: TXN_SAVEPOINT
 SAVEPOINT claimq
@@ -27,10 +28,10 @@ UPDATE {{S}}.claimq_meta SET value=value WHERE 0
 -- name: TXN_ALONE
 -- Runs a task inside a writing statement, and undoes it if it fails: this
 -- UPDATE has a statement journal, because it might change several rows and
--- might abort.  It changes none: claimq_alone() returns 0.
+-- might abort.  It changes none: claimq__alone() returns 0.
 UPDATE {{S}}.claimq_meta SET value=value
 WHERE name BETWEEN 'schema_version' AND 'schema_version'
-  AND claimq_alone(:task)
+  AND claimq__alone(:task)
 
 -- name: TXN_INIT_LOCK
 -- The same where none of our tables may be there yet.

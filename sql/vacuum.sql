@@ -1,8 +1,112 @@
--- vacuum.sql: what claimq_vacuum() runs, whatever the rows.
+-- vacuum.sql: what is forgotten, by claimq_vacuum() and by ordinary calls.
 --
--- Each discipline has, for each kind of row that goes by its key, a statement
--- that finds at most :limit of them, the oldest first, with the time that says
--- whether they may go; and one that deletes at most :limit rows of a list.
+-- Each discipline has, for each kind of row that goes by its key and its time
+-- alone, a statement that finds at most :limit of them, the oldest first, with
+-- the time from which on they are not needed; and one that deletes at most
+-- :limit rows of a list.
 --
 -- shape: VACUUM_ROWS (limit) id at_ms
 -- shape: VACUUM_DELETE (ids limit)
+
+--------------------------------------------------------------------------
+-- Jobs and events, whose lanes say how long they are kept, are looked at one
+-- after the other, in the order of their keys.  How far that got is kept in
+-- claimq_meta, so that nothing is looked at twice before all else was.
+
+-- name: KEEP_CURSORS
+SELECT (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_job') AS job,
+  (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_event') AS event,
+  (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_least') AS least
+
+-- name: KEEP_CURSOR_SET
+INSERT INTO {{S}}.claimq_meta(name, value) VALUES(:name, :value)
+ON CONFLICT(name) DO UPDATE SET value=excluded.value
+
+-- name: KEEP_LEAST
+-- A policy keeps something for no longer than :value.
+INSERT INTO {{S}}.claimq_meta(name, value) VALUES('kept_least', :value)
+ON CONFLICT(name) DO UPDATE SET value=min(value, excluded.value)
+
+-- name: KEEP_DEFAULT
+SELECT keep_ms FROM {{S}}.claimq_policy WHERE lane IS NULL
+
+-- fragment: KEEP_SAYS
+-- What the policy of the lane of $1 says of $2.
+ifnull((SELECT o.$2 FROM {{S}}.claimq_policy AS o WHERE o.lane=$1.lane),
+       (SELECT d.$2 FROM {{S}}.claimq_policy AS d WHERE d.lane IS NULL))
+
+-- name: KEEP_LAST_EVENT
+SELECT ifnull(max(event_id), 0) AS event_id FROM {{S}}.claimq_event
+
+-- name: KEEP_NO_EVENTS
+-- Events after :event of lanes that want none, or not of jobs that are done.
+DELETE FROM {{S}}.claimq_event WHERE event_id>:event AND (
+  {{KEEP_SAYS claimq_event events}}=0
+  OR outcome='success' AND {{KEEP_SAYS claimq_event keep_ms}}=0)
+
+-- name: KEEP_JOBS
+-- more: it has, or may have, rows of other tables.
+SELECT job_id AS id, created_at_ms AS since_ms, terminal_at_ms AS end_ms,
+  state='failed' AS failed, lane, unique_until_ms,
+  terminal_at_ms IS NOT NULL AND (on_failure IS NOT NULL OR EXISTS (
+    SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=j.job_id)) AS more
+FROM {{S}}.claimq_job AS j WHERE job_id>:from ORDER BY job_id LIMIT :limit
+
+-- name: KEEP_JOBS_DELETE
+DELETE FROM {{S}}.claimq_job WHERE job_id BETWEEN :first AND :last
+
+-- fragment: KEEP_OF
+-- Rows of a table that are about jobs of a list, at most :limit; the column
+-- tells those of one job apart.
+{{S}}.$1
+WHERE (job_id, $2) IN (
+  SELECT t.job_id, t.$2 FROM claimq__ids(:ids) AS l
+    CROSS JOIN {{S}}.$1 AS t ON t.job_id=l.id
+  LIMIT :limit)
+
+-- name: KEEP_PAST like VACUUM_DELETE
+-- Attempts of jobs that go.
+DELETE FROM {{KEEP_OF claimq_past attempt_index}}
+
+-- name: KEEP_AFTER like VACUUM_DELETE
+-- What they waited for.
+DELETE FROM {{KEEP_OF claimq_after after_id}}
+
+-- name: KEEP_REST like VACUUM_DELETE
+-- The jobs themselves, those of which nothing else is left.
+DELETE FROM {{S}}.claimq_job
+WHERE job_id IN (
+  SELECT l.id FROM claimq__ids(:ids) AS l
+  WHERE NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=l.id)
+    AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_after AS a WHERE a.job_id=l.id)
+  LIMIT :limit)
+
+-- name: KEEP_AWAITED
+-- Is any job waited for?
+SELECT 1 AS one FROM {{S}}.claimq_after LIMIT 1
+
+-- name: KEEP_STRAY
+-- Jobs that others wait for, and that are not there: somebody has removed them
+-- so that claimq did not hear of it (INSERT OR REPLACE).
+SELECT a.after_id AS id
+FROM {{S}}.claimq_after AS a INDEXED BY claimq_after_by_after
+  CROSS JOIN {{S}}.claimq_job AS j
+WHERE j.job_id=a.job_id AND j.waits_for=a.after_id
+  AND NOT EXISTS (
+    SELECT 1 FROM {{S}}.claimq_job AS w WHERE w.job_id=a.after_id)
+ORDER BY a.after_id LIMIT :limit
+
+-- name: KEEP_LETTER
+-- Has the job a dead letter that is open?
+SELECT 1 AS one FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_ref
+WHERE ref=:job AND due IS NOT NULL AND source='lane' LIMIT 1
+
+-- name: KEEP_EVENTS like KEEP_JOBS
+SELECT event_id AS id, occurred_at_ms AS since_ms, occurred_at_ms AS end_ms,
+  outcome='failed' AS failed, lane
+FROM {{S}}.claimq_event WHERE event_id>:from ORDER BY event_id LIMIT :limit
+
+-- name: KEEP_EVENTS_DELETE like KEEP_JOBS_DELETE
+DELETE FROM {{S}}.claimq_event WHERE event_id BETWEEN :first AND :last

@@ -1,5 +1,5 @@
 /*
-** core_cron_test.h: the part of core_test.c that proves core_cron.c.
+** core_cron_test.h: the part of core_test.c that proves core/cron.c.
 **
 ** Known answers are those of croniter (vectors/mkcron.py).  Every range of
 ** every field with every step is held against a set that is made by walking.

@@ -1,5 +1,5 @@
 /*
-** core_json_test.h: the part of core_test.c that proves core_json.c.
+** core_json_test.h: the part of core_test.c that proves core/json.c.
 **
 ** Lists of documents, and two readers against each other: the one under test
 ** and a recursive one written from the grammar.  They must agree on whole

@@ -1,7 +1,7 @@
 /*
-** core_lease_test.h: the part of core_test.c that proves core_lease.c.
+** core_lease_test.h: the part of core_test.c that proves core/lease.c.
 **
-** A tiny queue in memory is built on the two functions of core_lease.c, and
+** A tiny queue in memory is built on the two functions of core/lease.c, and
 ** every short history of it is run:
 **
 **     claim 0*2; tick; claim 1*1; renew 0;
@@ -85,7 +85,7 @@ struct CqWorld {
     u8 iHead, iFence, iToken, nSize, iExpires;    /* The claim's stamp */
   } aRow[CQ_NROW];
   struct CqWorldClaim {
-    u8 iHead, iFence, iToken, nSize;      /* What its owner was told */
+    u8 iHead, iFence, iToken, nSize;      /* What its owner knows */
     u8 mRow, iExpires, bLost, bSettled;   /* What only the ghost knows */
   } aClaim[CQ_NCLAIM];
 };

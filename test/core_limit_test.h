@@ -1,10 +1,10 @@
 /*
-** core_limit_test.h: the part of core_test.c that proves core_limit.c.
+** core_limit_test.h: the part of core_test.c that proves core/limit.c.
 **
 ** Every history of a few steps is gone through (claims of two groups and of
 ** none, ends of leases, time that passes and goes back, a limit that is
 ** lowered), under many pairs of limits.  At each step every question is asked
-** of core_limit.c, which is told no more than it may know (the last n starts),
+** of core/limit.c, which knows no more than it may know (the last n starts),
 ** and of a model that remembers everything: it tries whether a window would
 ** hold too much, and to find the next time it looks at one time after the
 ** other.
@@ -25,7 +25,7 @@ typedef struct CqLimAsk CqLimAsk;
 struct CqLimAsk {
   const CqLimHist *p;
   int iGroup;
-  int nRate;                      /* Starts that it may be told of */
+  int nRate;                      /* Starts that it may know of */
 };
 
 static int cqLimIn(const CqLimAsk *q, int i){
@@ -109,7 +109,7 @@ static int cqLimRefuses(
   return 0;
 }
 
-/* The first limit in the way of k claims, in the order in which they are told:
+/* The first limit in the way of k claims, in the order in which they are named:
 ** 0 if there is none, else CQ_LIMIT_*, plus 10 for the group's. */
 static int cqLimReason(const CqLimHist *p, int iGroup, i64 k, i64 iAt){
   int i, b;
@@ -332,7 +332,7 @@ static void cqTestLimitMany(void){
   }
 }
 
-/* The example of core_limit.c. */
+/* The example of core/limit.c. */
 static void cqTestLimitExample(void){
   static const struct { i64 nActive, iNow, nRoom, iNext; int eWhy; } a[] = {
     { 3, 5900, 0, 6100, CQ_LIMIT_RATE }, { 3, 6100, 1, 6100, CQ_LIMIT_NONE },

@@ -1,11 +1,11 @@
 /*
-** core_outbox_test.h: the part of core_test.c that proves core_outbox.c and
-** core_caps.c.
+** core_outbox_test.h: the part of core_test.c that proves core/outbox.c and
+** core/caps.c.
 **
 ** Names are tried byte by byte against lists of what is allowed.  Progress is
 ** tried for every verb over all small deliveries, with all gaps between their
 ** messages and as a corrupted row may claim them, against the table of
-** core_outbox.c read another way: by walking along the messages.
+** core/outbox.c read another way: by walking along the messages.
 */
 
 /* Names of one, two and three characters, the third from a choice. */
@@ -181,7 +181,7 @@ static void cqTestDoneBad(void){
   }
 }
 
-/* By the table of core_outbox.c. */
+/* By the table of core/outbox.c. */
 static void cqNaiveProgress(
   const CqDelivery *p, int eVerb, i64 n, i64 iDone, CqProgress *pOut
 ){
@@ -223,7 +223,7 @@ static void cqTestProgress(void){
 }
 
 /**************************************************************************
-** core_caps.c
+** core/caps.c
 */
 
 /* The set of the bits, sorted by bytes and written in the one way. */

@@ -18,11 +18,24 @@ struct CqCase {
   int bOrder;
 };
 
+/* 1 if term i is a join by the column that has the name of an argument, which
+** is given in another way. */
+static int cqCaseJoin(const CqCase *p, int i){
+  int j, bGiven = 0;
+  for(j=0; j<p->nTerm; j++){
+    if( p->aTerm[j].eOp!=CQ_OP_EQ ) continue;
+    if( p->aTerm[j].iCol==6 ) bGiven = 1;
+    if( p->aTerm[j].iCol==2 && p->aTerm[j].bConst ) bGiven = 1;
+  }
+  return bGiven && p->aTerm[i].iCol==2 && p->aTerm[i].eOp==CQ_OP_EQ
+      && !p->aTerm[i].bConst;
+}
+
 /* The argument that term i is about, -1 if it is none of the arguments. */
 static int cqCaseArg(const CqCase *p, int i){
   switch( p->aTerm[i].iCol ){
     case 5: return 0;
-    case 2:
+    case 2: return cqCaseJoin(p, i) ? -1 : 1;
     case 6: return 1;
     case 7: return 2;
   }
@@ -75,13 +88,23 @@ static int cqCaseLetters(const CqCase *p, int *aiTerm, char *z){
   return bAvoid;
 }
 
+/* 1 if argument iArg may be named where the planner does not see it. */
+static int cqCaseMaybe(const CqCase *p, int iArg){
+  int i;
+  if( p->shape.mRead>>iArg & 1 ) return 1;
+  for(i=0; i<3; i++){
+    if( cqCaseNames(p, p->nTerm, i, 0) ) return 0;
+  }
+  return p->shape.mShown>>iArg & 1;
+}
+
 /* Argument iBad is the first that is missing. */
 static int cqNaiveMissing(const CqCase *p, int iBad, int *piBad){
   int i, bResult = 0;
   for(i=iBad; i<3; i++){
     *piBad = i;
     if( (p->shape.mRequired>>i & 1) && !cqCaseNames(p, p->nTerm, i, 0)
-     && (p->shape.mRead>>i & 1)==0 ) return CQ_PLAN_MISSING;
+     && !cqCaseMaybe(p, i) ) return CQ_PLAN_MISSING;
   }
   *piBad = iBad;
   for(i=0; i<p->nTerm; i++){
@@ -162,10 +185,11 @@ static void cqTestPlanLists(int nTerm, int nStep){
   for(i=0; i<nAll; i+=nStep){
     long iRest = i;
     for(j=0; j<nTerm; j++, iRest/=96) c.aTerm[j] = cqCaseTerm((int)(iRest%96));
-    for(k=0; k<128; k++){
+    for(k=0; k<256; k++){
       c.shape.mRequired = (u32)(k & 7);
       c.bOrder = k>>3 & 1;
-      c.shape.mRead = (u32)(k>>4);
+      c.shape.mRead = (u32)(k>>4 & 7);
+      c.shape.mShown = (u32)(k>>7 & 1)<<1;
       if( !cqCaseOk(&c) ) bOk = 0;
     }
     if( !bOk ) break;

@@ -235,7 +235,7 @@ static void cqTestShaPieces(void){
 }
 
 /**************************************************************************
-** core_id.c: UTF-8, integers, claim ids
+** core/id.c: UTF-8, integers, claim ids
 */
 
 /* Every code point is accepted and decoded; its cut forms are refused. */
@@ -528,13 +528,13 @@ static void cqTestRustList(void){
 }
 
 /**************************************************************************
-** core_json.c and core_lease.c: files of their own, for their length
+** core/json.c and core/lease.c: files of their own, for their length
 */
 #include "core_json_test.h"
 #include "core_lease_test.h"
 
 /**************************************************************************
-** core_session.c
+** core/session.c
 */
 static void cqTestWords(void){
   static const struct {
@@ -830,7 +830,7 @@ static void cqTestSelectMerge(void){
 }
 
 /**************************************************************************
-** core_lane.c
+** core/lane.c
 */
 
 /* Keys over edge values: the order is the specified one, strict and total. */
@@ -1062,7 +1062,7 @@ static void cqVectorLease(CqTsv *p, const char *zCase){
   char zId[CQ_CLAIM_ID_SZ], zToken[CQ_TOKEN_SZ];
   i64 iNow = cqCellInt(p, "now_ms", 0);
   i64 iFence = claimqAddSat(cqCellInt(p, "prev_fencing_token", 0), 1);
-  i64 iExpires = claimqAddSat(iNow, cqCellInt(p, "ttl_ms", 0));
+  i64 iExpires = claimqAddSat(iNow, cqCellInt(p, "lease_ms", 0));
   int n = claimqClaimId("qwc", cqCellInt(p, "enqueue_seq", 0), iFence, zId);
   cqCell(p, "claim_id", z);
   cqCheck(!strcmp(z, zId), "vector %s: claim id %s", zCase, zId);
@@ -1107,9 +1107,9 @@ static void cqTestDerivation(const char *zDir){
     cqCell(&tsv, "case", zCase);
     cqCell(&tsv, "fn", zFn);
     cqCell(&tsv, "all_inputs_and_outputs_fit_i64", zFits);
-    cqVectorPair(&tsv, "session_id", "session_hex");
-    cqVectorPair(&tsv, "owner_id", "owner_hex");
-    cqVectorPair(&tsv, "incarnation_id", "incarnation_hex");
+    cqVectorPair(&tsv, "session", "session_hex");
+    cqVectorPair(&tsv, "owner", "owner_hex");
+    cqVectorPair(&tsv, "incarnation", "incarnation_hex");
     cqVectorPair(&tsv, "source_key", "source_key_hex");
     cqVectorPair(&tsv, "preimage", "preimage_hex");
     cqCell(&tsv, "result", z);
@@ -1166,7 +1166,7 @@ static void cqTestSelection(const char *zDir){
   while( cqTsvNext(&tsv) ){
     CqCand a[64];
     CqAsk ask;
-    i64 nMax = cqCellInt(&tsv, "max_batches", 0);
+    i64 nMax = cqCellInt(&tsv, "max", 0);
     int n, k;
     cqCell(&tsv, "case", zCase);
     cqCell(&tsv, "candidates", z);
@@ -1193,6 +1193,7 @@ static void cqTestSelection(const char *zDir){
 #include "core_outbox_test.h"
 #include "core_plan_test.h"
 #include "core_cron_test.h"
+#include "core_zone_test.h"
 #include "core_limit_test.h"
 #include "core_wait_test.h"
 
@@ -1207,29 +1208,32 @@ struct CqPart {
 static const CqPart aPart[] = {
   { "sha256", { cqTestShaNist, cqTestShaLong, cqTestShaLengths,
       cqTestShaPieces } },
-  { "core_id", { cqTestUtf8Points, cqTestUtf8Count, cqTestUtf8Four,
+  { "id", { cqTestUtf8Points, cqTestUtf8Count, cqTestUtf8Four,
       cqTestUtf8List, cqTestIntText, cqTestAddSat, cqTestClaimId } },
   { "rust_debug", { cqTestRustAll, cqTestRustList } },
-  { "core_json", { cqTestJsonValid, cqTestJsonInvalid, cqTestJsonDepth,
+  { "json", { cqTestJsonValid, cqTestJsonInvalid, cqTestJsonDepth,
       cqTestJsonSkip, cqTestJsonText, cqTestJsonInt, cqTestJsonCut,
       cqTestJsonBytes, cqTestJsonFuzz, cqTestJsonNoise, cqTestJsonPoints } },
-  { "core_session", { cqTestWords, cqTestMergeKey, cqTestBatchWhy,
+  { "session", { cqTestWords, cqTestMergeKey, cqTestBatchWhy,
       cqTestTextSort, cqTestBatchIds, cqTestSelectAll, cqTestSelectMerge } },
-  { "core_lease", { cqTestLive, cqTestSooner, cqTestVerdict,
+  { "lease", { cqTestLive, cqTestSooner, cqTestVerdict,
       cqTestHistories } },
-  { "core_lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
+  { "lane", { cqTestJobOrder, cqTestCapsCheck, cqTestCapable,
       cqTestJobWhy, cqTestBackoff } },
-  { "core_caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
-  { "core_outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
+  { "caps", { cqTestCapsSets, cqTestCapsLong, cqTestCapsBad } },
+  { "outbox", { cqTestNames, cqTestNameLengths, cqTestKeyPartition,
       cqTestWaits, cqTestDegrade, cqTestProcessed, cqTestDoneSeq,
       cqTestDoneBad, cqTestProgress } },
   { "claim_plan", { cqTestPlan } },
-  { "core_cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
+  { "cron", { cqTestCronRanges, cqTestCronNames, cqTestCronEither,
       cqTestCronFaults, cqTestCronNul, cqTestCronWords, cqTestCronCalendar,
       cqTestCronCycles, cqTestCronEdges, cqTestCronEvery, cqTestCronNoise } },
-  { "core_limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
+  { "zone", { cqTestZoneRules, cqTestZoneRuleTimes, cqTestZoneTables,
+      cqTestZoneDamage, cqTestZoneLeap, cqTestZoneWatch, cqTestZoneEdges,
+      cqTestZoneBoth } },
+  { "limit", { cqTestLimitHistories, cqTestLimitLong, cqTestLimitMany,
       cqTestLimitExample, cqTestLimitEdges, cqTestLimitPick } },
-  { "core_wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
+  { "wait", { cqTestPaceAgain, cqTestPaceTold, cqTestPacePoll,
       cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
       cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,
       cqTestNightCrowd, cqTestNightDue, cqTestNightSoon, cqTestNightBusy,
@@ -1254,6 +1258,7 @@ int main(int argc, char **argv){
   cqTestDerivation(argv[1]);
   cqTestSelection(argv[1]);
   cqTestCronVectors(argv[1]);
+  cqTestZoneVectors(argv[1]);
   if( nFail>CQ_SHOW_MAX ) printf("... and %ld more\n", nFail-CQ_SHOW_MAX);
   printf("%ld passed, %ld failed\n", nPass, nFail);
   return nFail>0;

@@ -1,5 +1,5 @@
 /*
-** core_wait_test.h: the part of core_test.c that proves core_wait.c.
+** core_wait_test.h: the part of core_test.c that proves core/wait.c.
 **
 ** The naps are compared with lists.  Then whole waits are run in a world of
 ** their own, where time passes only while somebody sleeps, writes and commits
@@ -21,7 +21,7 @@ typedef struct CqNight CqNight;   /* A wait, and the world it is in */
 struct CqNight {
   i64 msTimeout;
   int bListen;                    /* The operating system tells of writes */
-  int bTold;                      /* It told of one before */
+  int bTold;                      /* It reported one before */
   i64 usNow;                      /* True time */
   i64 usSlow;                     /* Every nap takes so much longer */
   i64 usSet, msSet;               /* The clock is set by so much, then */
@@ -30,7 +30,7 @@ struct CqNight {
   int bSoon;                      /* ... or always: in a millisecond */
   i64 usLock, usUnlock;           /* The database is locked meanwhile */
   i64 usSignal;                   /* Every such time a signal ends a nap; 0 */
-  int nWrite, iTold, iSeen;       /* Writes; told of; seen */
+  int nWrite, iTold, iSeen;       /* Writes; reported; seen */
   i64 aWrite[CQ_NIGHT_MAX], aCommit[CQ_NIGHT_MAX];
   i64 aSeen[CQ_NIGHT_MAX];        /* OUT: when */
   int nNap, nProbe, nLook, nPulse, nAim;        /* OUT */
@@ -64,7 +64,7 @@ static i64 cqNightClock(const CqNight *p){
 }
 
 /*
-** Sleep as claimqWatchSleep() does: what is told of ends a nap that is not
+** Sleep as claimqWatchSleep() does: what hears of ends a nap that is not
 ** deaf, and is counted in milliseconds.  Returns CQ_WOKE_*.
 */
 static int cqNightSleep(CqNight *p, i64 us, int bDeaf){
@@ -158,7 +158,7 @@ static i64 cqNightRun(CqNight *p){
 ** Naps one by one
 */
 
-/* The naps after a write was told of that is never committed. */
+/* The naps after a write was reported that is never committed. */
 static void cqTestPaceAgain(void){
   static const i64 aSlow[] = { 1280, 2560, 5120, 10240, 20480, 40960, 90000 };
   CqPace p;
@@ -213,11 +213,11 @@ static void cqTestPaceTold(void){
     claimqPaceSeen(&p, CQ_SEEN_SAME, CQ_I64_MAX);
     us = claimqPaceNap(&p, 1, &bDeaf);
     if( nBefore>=35 ){
-      cqCheck(us==20, "told after nap %d: %lld", nBefore, us);
+      cqCheck(us==20, "reported after nap %d: %lld", nBefore, us);
     }else if( nBefore>=6 ){
-      cqCheck(us==640, "told after nap %d: %lld", nBefore, us);
+      cqCheck(us==640, "reported after nap %d: %lld", nBefore, us);
     }else if( nBefore>0 ){
-      cqCheck(us==2*usLast, "told after nap %d: %lld", nBefore, us);
+      cqCheck(us==2*usLast, "reported after nap %d: %lld", nBefore, us);
     }
     /* A commit that is seen ends the row. */
     claimqPaceWake(&p, CQ_WOKE_FULL, 5);
@@ -249,7 +249,7 @@ static void cqTestPacePoll(void){
   }
 }
 
-/* What was told of before the wait began. */
+/* What was reported before the wait began. */
 static void cqTestPaceBefore(void){
   CqPace p;
   int bDeaf;
@@ -386,7 +386,7 @@ static void cqTestNightSignal(void){
   }
 }
 
-/* One commit, told of, and visible some time later. */
+/* One commit, reported, and visible some time later. */
 static void cqTestNightCommit(void){
   static const i64 aLater[] = {0, 1, 19, 30, 100, 600, 1200, 5000, 19000, 25000,
                                60000, 99000};

@@ -25,6 +25,8 @@
 **         interrupt  at a step of a watched database: sqlite3_interrupt()
 **         abort      at a step of a watched database: the progress handler
 **                    stops the statement that is running, and only that
+**         anytime    at an allocation while a database is watched:
+**                    sqlite3_interrupt(), as another thread might call it
 **         auth       a question to the authorizer of a watched database
 **         crash      _exit(77) at a write, sync, truncate or delete
 **   cq_hits KIND            how often it struck since it was armed
@@ -34,8 +36,8 @@
 **       KINDS: list of open read write sync truncate lock delete access shm,
 **       or all; CODE: ioerr full busy cantopen
 **   cq_crash_torn BOOL      a write that crashes still writes its first half
-**   cq_watch DB progress|auth|none
-**       Have DB ask us at each step, or for each authorization
+**   cq_watch DB progress|auth|memory|none
+**       Have DB ask us at each step, for each authorization or allocation
 **   cq_clock MS|real        what SQLite's clock says (ms since 1970)
 **   cq_malloc_count         {allocations bytes} now outstanding
 **   cq_open_files           files that SQLite holds open
@@ -54,7 +56,7 @@
 **   cq_lookaside_off DB     small allocations, too, come from the allocator;
 **                           right after opening
 **   cq_ids DB SQL LIST      SQL with the list of integers bound to ?1, as
-**                           claimq_ids() takes it -> the integers it gives
+**                           claimq__ids() takes it -> the integers it gives
 **   cq_autocommit DB        1 or 0
 **   cq_busy_stmts DB ?GLOB? statements that were begun and not reset, whose
 **                           text is like GLOB
@@ -100,11 +102,11 @@
 ** Faults that count down.
 */
 enum {
-  CQT_OOM, CQT_IO, CQT_API, CQT_INTERRUPT, CQT_ABORT, CQT_AUTH, CQT_CRASH,
-  CQT_NFAULT
+  CQT_OOM, CQT_IO, CQT_API, CQT_INTERRUPT, CQT_ABORT, CQT_ANYTIME, CQT_AUTH,
+  CQT_CRASH, CQT_NFAULT
 };
 static const char *const cqtFaultNames[] = {
-  "oom", "io", "api", "interrupt", "abort", "auth", "crash", 0
+  "oom", "io", "api", "interrupt", "abort", "anytime", "auth", "crash", 0
 };
 
 typedef struct CqtFault CqtFault;
@@ -140,11 +142,13 @@ struct CqtBlock {
 };
 static long cqtAllocs = 0;
 static long long cqtBytes = 0;
+static sqlite3 *cqtAnytime = 0;   /* The database that CQT_ANYTIME interrupts */
 
 /* Returns NULL when out of memory, really or by fault. */
 static void *cqtMalloc(int n){
   CqtBlock *p;
   if( cqtStrike(CQT_OOM) ) return 0;
+  if( cqtAnytime && cqtStrike(CQT_ANYTIME) ) sqlite3_interrupt(cqtAnytime);
   p = malloc(sizeof(*p) + (size_t)n);
   if( p==0 ) return 0;
   p->n = n;
@@ -815,11 +819,13 @@ static int cqtOnAuth(
 }
 
 CQT_CMD(cqtWatchCmd){
-  static const char *const azWhat[] = { "progress", "auth", "none", 0 };
+  static const char *const azWhat[] = {
+    "progress", "auth", "memory", "none", 0
+  };
   sqlite3 *db;
   int eWhat;
   (void)cd;
-  if( cqtArgs(interp, objc, objv, 2, 2, "DB progress|auth|none")
+  if( cqtArgs(interp, objc, objv, 2, 2, "DB progress|auth|memory|none")
    || cqtDb(interp, objv[1], &db)
    || Tcl_GetIndexFromObj(interp, objv[2], azWhat, "watch", 0, &eWhat)
   ){
@@ -827,6 +833,7 @@ CQT_CMD(cqtWatchCmd){
   }
   sqlite3_progress_handler(db, eWhat==0, eWhat==0 ? cqtOnProgress : 0, db);
   sqlite3_set_authorizer(db, eWhat==1 ? cqtOnAuth : 0, 0);
+  cqtAnytime = eWhat==2 ? db : 0;
   return TCL_OK;
 }
 
@@ -1045,6 +1052,20 @@ CQT_CMD(cqtAutocommitCmd){
   return cqtResult(interp, sqlite3_get_autocommit(db));
 }
 
+/* Bytes of memory that the schemas of a connection take. */
+CQT_CMD(cqtSchemaUsedCmd){
+  sqlite3 *db;
+  int n = 0, nMost = 0;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+   || cqtDb(interp, objv[1], &db)
+  ){
+    return TCL_ERROR;
+  }
+  sqlite3_db_status(db, SQLITE_DBSTATUS_SCHEMA_USED, &n, &nMost, 0);
+  return cqtResult(interp, n);
+}
+
 CQT_CMD(cqtBusyStmtsCmd){
   sqlite3 *db;
   sqlite3_stmt *pStmt = 0;
@@ -1252,6 +1273,7 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_ids", cqtIdsCmd },
   { "cq_autocommit", cqtAutocommitCmd },
   { "cq_busy_stmts", cqtBusyStmtsCmd },
+  { "cq_schema_used", cqtSchemaUsedCmd },
   { "cq_column_count", cqtColumnCountCmd },
   { "cq_limit", cqtLimitCmd },
   { "cq_leak_stmt", cqtLeakStmtCmd },

@@ -101,12 +101,12 @@ static void drain(sqlite3 *a, sqlite3 *b){
   int nDone = 0;
   checkQuery(a,
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT 200)"
-    "INSERT INTO claimq_job(lane_id, payload) SELECT 'l', i FROM n", "");
+    "INSERT INTO claimq_job(lane, payload) SELECT 'l', i FROM n", "");
   while( work(nDone%2 ? a : b, nDone%2 ? "a" : "b") && nDone<=N_JOB ) nDone++;
   sqlite3_snprintf(sizeof(zCount), zCount, "%d", nDone);
   check("jobs done", zCount, "200");
   checkQuery(b,
-    "SELECT state, count(*) FROM claimq_job WHERE lane_id='l' GROUP BY state",
+    "SELECT state, count(*) FROM claimq_job WHERE lane='l' GROUP BY state",
     "completed 200");
 }
 
@@ -133,7 +133,7 @@ static void rollback(sqlite3 *a, sqlite3 *b){
   checkQuery(a, "SELECT claimq_submit('r','x')>0", "1");
   checkQuery(a, "SELECT payload FROM claimq_lane('r','a')", "x");
   checkQuery(a, "ROLLBACK", "");
-  checkQuery(b, "SELECT count(*) FROM claimq_job WHERE lane_id='r'", "0");
+  checkQuery(b, "SELECT count(*) FROM claimq_job WHERE lane='r'", "0");
 }
 
 /* The file system's notices are different on each platform: what is due now,

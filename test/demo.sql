@@ -42,7 +42,7 @@ SELECT payload, claim_id,
 .print retry, and the question for its time.  Finding out took no write lock.
 SELECT payload FROM claimq_lane('mail', 'worker-c') WHERE now_ms=2700;
 .print Everything can be queried with plain SQL:
-SELECT job_id, state, owner_id, available_at_ms, expires_at_ms, last_error
+SELECT job_id, state, owner, available_at_ms, expires_at_ms, last_error
   FROM claimq_job;
 
 .print
@@ -63,6 +63,6 @@ SELECT claimq_complete(claim_id, lease_token, 'now_ms', 42000) AS completed
 
 .print
 .print Who did what, and one event for each finished job:
-SELECT job_id, attempt_index, owner_id, outcome, error FROM claimq_attempt;
-SELECT event_id, job_id, lane_id, outcome FROM claimq_event;
-.print Read on in README.md, and in ext/README.md, the manual.
+SELECT job_id, attempt_index, owner, outcome, error FROM claimq_attempt;
+SELECT event_id, job_id, lane, outcome FROM claimq_event;
+.print Read on in README.md, and in ext/doc/manual.md, the manual.

@@ -178,7 +178,7 @@ static int claim(Worker *p, int eKind, Rows *pRows){
     "SELECT payload, claim_id, lease_token FROM claimq_lane('l', ?1, %d, 1)",
     "SELECT payload, claim_id, lease_token FROM claimq_outbox('q', ?1, %d, 3)",
     "SELECT payload, claim_id, lease_token"
-    "  FROM claimq_dead_letter(NULL, NULL, ?1, %d, 3)",
+    "  FROM claimq_dead_letter(NULL, ?1, %d, 3)",
   };
   char zSql[200];
   char zOwner[20];
@@ -263,7 +263,7 @@ static void contestOnce(Worker *p){
   int rc;
   sqlite3_snprintf(sizeof(zOwner), zOwner, "w%d", p->iMe);
   rc = query(p->db, &rows, "SELECT outcome, claim_id, lease_token"
-             "  FROM claimq_contest(1, 'one', ?1, 60000)", zOwner);
+             "  FROM claimq_contest('one', ?1, 60000, NULL, 1)", zOwner);
   if( rc==SQLITE_OK && strcmp(rows.az[0][0], "claimed")==0 ){
     sqlite3_snprintf(sizeof(zSql), zSql,
         "SELECT claimq_guard(%Q, %Q) + claimq_release(%Q, %Q)",
@@ -546,7 +546,7 @@ static void runWait(const char *zFile){
 
 /*
 ** Seconds for all rounds; environment CLAIMQ_SQLITE: this must be the version
-** of SQLite (see tcl/versions.tcl).
+** of SQLite (see tcl/build/versions.tcl).
 */
 int main(int argc, char **argv){
   const char *zFile = "build/threads_test.db";

@@ -7,7 +7,9 @@
 **     FROM claimq('s1','w1') LIMIT 5
 **     FROM claimq WHERE session='s1' AND owner='w1' LIMIT 5
 **
-**   *  equality with a hidden column is an argument;
+**   *  equality with an argument is that argument.  Arguments are hidden
+**      columns; where a result column has the same name (owner is who asks,
+**      and in the result who holds), the name in WHERE is the argument;
 **   *  a comparison with a result column would throw claimed rows away.  With
 **      a literal or a list: FILTER.  Else it may be a join, which SQLite can
 **      evaluate in the other order.  But it asks again only if the first
@@ -29,13 +31,36 @@
 #include "claimq_core.h"
 
 /*
-** The argument that column iCol stands for, or -1.  A result column that has
-** the name of an argument (partition, source, scope) stands for it.
+** 1 if argument iArg is given by position, or by its name and a literal.
 */
-static int cqPlanArg(const CqShape *pShape, int iCol){
+static int cqPlanGiven(
+  const CqShape *pShape, const CqTerm *aTerm, int nTerm, int iArg
+){
   int i;
-  for(i=0; i<pShape->nArg && iCol>=0; i++){
-    if( pShape->aiCol[i]==iCol || pShape->aiAlias[i]==iCol ) return i;
+  for(i=0; i<nTerm; i++){
+    if( aTerm[i].eOp==CQ_OP_EQ && (aTerm[i].iCol==pShape->aiCol[iArg]
+     || (aTerm[i].iCol==pShape->aiAlias[iArg] && aTerm[i].bConst)) ) return 1;
+  }
+  return 0;
+}
+
+/*
+** The argument that term iTerm is about, or -1.  A result column that has the
+** name of an argument (lane, owner, partition) stands for it, except in a join
+** by that column where the argument is given: claimq('s1','w') AS c JOIN t ON
+** t.name=c.session.
+*/
+static int cqPlanArg(
+  const CqShape *pShape, const CqTerm *aTerm, int nTerm, int iTerm
+){
+  const CqTerm *pTerm = &aTerm[iTerm];
+  int i;
+  for(i=0; i<pShape->nArg && pTerm->iCol>=0; i++){
+    if( pShape->aiCol[i]==pTerm->iCol ) return i;
+    if( pShape->aiAlias[i]==pTerm->iCol ){
+      int bJoin = pTerm->eOp==CQ_OP_EQ && !pTerm->bConst;
+      return bJoin && cqPlanGiven(pShape, aTerm, nTerm, i) ? -1 : i;
+    }
   }
   return -1;
 }
@@ -107,11 +132,15 @@ static int cqPlanLimit(
 ** stands outside of the OR: a condition on result columns may be such a part.
 ** If nothing at all is shown, it may also be that the arguments are in the OR,
 ** or that this is a RIGHT JOIN in SQLite 3.40.
+**
+** An argument that a result column has the name of (mShown) is perhaps named,
+** and perhaps only read.  It counts as named if no argument is shown (mSeen).
 */
 static int cqPlanMissing(
-  const CqShape *pShape, u32 mMissing, int bResult, CqPlan *pPlan
+  const CqShape *pShape, u32 mMissing, u32 mSeen, int bResult, CqPlan *pPlan
 ){
-  u32 mNowhere = mMissing & ~pShape->mRead;
+  u32 mNamed = pShape->mRead | (mSeen ? 0 : pShape->mShown);
+  u32 mNowhere = mMissing & ~mNamed;
   int i;
   assert( mMissing!=0 );
   if( mNowhere==0 && bResult ) return CQ_PLAN_RETRY;
@@ -136,14 +165,14 @@ CQ_PRIV int claimqPlan(
   for(i=0; i<nTerm && e==CQ_PLAN_OK; i++){
     int iArg;
     if( aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET ) continue;
-    iArg = cqPlanArg(pShape, aTerm[i].iCol);
+    iArg = cqPlanArg(pShape, aTerm, nTerm, i);
     if( iArg<0 ) bResult = 1;
     e = iArg<0 ? cqPlanResult(&aTerm[i], i, &bAvoid, pPlan)
                : cqPlanArgument(&aTerm[i], i, iArg, &mSeen, &mUsed, pPlan);
   }
   if( e ) return e;
   mMissing = pShape->mRequired & ~mSeen;
-  if( mMissing ) return cqPlanMissing(pShape, mMissing, bResult, pPlan);
+  if( mMissing ) return cqPlanMissing(pShape, mMissing, mSeen, bResult, pPlan);
   if( mSeen!=mUsed ) return CQ_PLAN_RETRY;
   if( bAvoid ) return CQ_PLAN_AVOID;
   return cqPlanLimit(aTerm, nTerm, bOrder, pPlan);

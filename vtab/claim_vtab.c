@@ -13,16 +13,25 @@
 ** No plan may claim twice: an answer is replayed wherever its arguments come
 ** again in the same execution of a statement.  See replay.c.
 **
-** The tables live in the temp schema, because a SELECT from an eponymous
-** table opens a read transaction on main first and the claim could then not
-** wait for the lock.  If they could not be created when the extension was
-** loaded, or if that was in a transaction that is rolled back, the eponymous
-** tables of the same names serve, and the first claim through one creates the
-** others.  In autocommit it then starts over.  Inside a transaction that would
-** be too late to wait for the lock: there it is taken when the statement is
-** prepared, while nothing of main was read.
+** A claim must come from a table of the temp schema, because a SELECT from an
+** eponymous table opens a read transaction on main first and could then not
+** wait for the lock.  But most connections claim from one table or from none,
+** and to create one takes longer than to load the extension.  So loading
+** creates none: the first statement that names a claim table finds the
+** eponymous one, and preparing it creates that of the same name in temp.  When
+** this statement is run, it starts over with the new table; later ones find it.
+**
+** Inside a transaction that would be too late to wait: what was read stays
+** read.  There the lock is taken when the statement is prepared, while nothing
+** of main was read.  The table is created when the claim begins, unless the
+** statement writes, and the statement starts over.  If the transaction is
+** rolled back, all this begins anew.  Where nothing can be created, under
+** query_only say, and in a statement that returns rows before it claims, the
+** eponymous table serves.
 */
 #include "claimq_int.h"
+
+#define CQ_MOVE_LOOK 1000         /* See cqMoveSafe() */
 
 typedef struct CqModule CqModule; /* Client data of one registered module */
 struct CqModule {
@@ -103,7 +112,9 @@ static const char *cqColumnType(char c){
 ** given by position, or by name through the result column.  Arguments have no
 ** type: it would change what they are compared with.
 */
-static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
+static int cqVtabDeclare(
+  sqlite3 *db, const CqVtab *p, const char *zCols, char **pzErr
+){
   char *zList = sqlite3_mprintf("");
   char *zSql;
   int i, rc = SQLITE_NOMEM;
@@ -119,7 +130,7 @@ static int cqVtabDeclare(sqlite3 *db, const CqVtab *p, const char *zCols){
   if( zList==0 ) return SQLITE_NOMEM;
   zList[strlen(zList)-1] = 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_DECLARE].zSql, zList);
-  if( zSql ) rc = sqlite3_declare_vtab(db, zSql);
+  if( zSql ) rc = claimqDeclare(db, zSql, pzErr);
   sqlite3_free(zSql);
   sqlite3_free(zList);
   return rc;
@@ -199,7 +210,7 @@ static int cqVtabConnect(
       p->aiCol[i] = p->nCol + i;
       p->aiAlias[i] = cqColumnFind(zCols, zName, (int)strlen(zName));
     }
-    rc = cqVtabDeclare(db, p, zCols);
+    rc = cqVtabDeclare(db, p, zCols, pzErr);
     sqlite3_free(zCols);
   }
   if( rc==SQLITE_OK ){
@@ -207,7 +218,6 @@ static int cqVtabConnect(
                                                : SQLITE_VTAB_INNOCUOUS);
   }
   if( rc ){
-    *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
     cqVtabDisconnect(&p->base);
     return rc;
   }
@@ -275,20 +285,42 @@ static int cqTermEqual(sqlite3_index_info *pInfo, int i){
 }
 
 /*
+** The argument that has the name of result column iCol, or -1.
+*/
+static int cqAliasOf(const CqVtab *p, int iCol){
+  int i;
+  for(i=0; i<p->pDef->nArg; i++){
+    if( iCol>=0 && p->aiAlias[i]==iCol ) return i;
+  }
+  return -1;
+}
+
+/*
+** 1 if a constraint on result column iCol is an argument and nothing else: in a
+** table that claims, and where NULL means something (any session): SQLite, who
+** would compare the rows with NULL, is not to look at it again.
+*/
+static int cqAliasOnly(const CqVtab *p, int iCol){
+  int iArg = cqAliasOf(p, iCol);
+  return iArg>=0
+      && (p->pDef->bWrites || (p->pDef->aArg[iArg].mFlag & CQ_A_NULL));
+}
+
+/*
 ** A table that only looks: 1 if constraint i, which is on a result column, is
 ** to be an argument as well.  It is the first equality with the column that
 ** has the argument's name; SQLite will check the rows again.
 */
 static int cqTermPushed(const CqVtab *p, sqlite3_index_info *pInfo, int i){
-  int iArg, j;
-  if( !cqTermEqual(pInfo, i) ) return 0;
-  for(iArg=0; iArg<p->pDef->nArg; iArg++){
-    if( p->aiAlias[iArg]==pInfo->aConstraint[i].iColumn ) break;
+  int j, iArg = cqAliasOf(p, pInfo->aConstraint[i].iColumn);
+  if( iArg<0 ) return 0;
+  for(j=0; j<pInfo->nConstraint; j++){
+    if( pInfo->aConstraint[j].iColumn==p->aiCol[iArg] ) return 0;
   }
-  if( iArg==p->pDef->nArg ) return 0;
+  if( cqAliasOnly(p, pInfo->aConstraint[i].iColumn) ) return 1;
+  if( !cqTermEqual(pInfo, i) ) return 0;
   for(j=0; j<pInfo->nConstraint; j++){
     int iCol = pInfo->aConstraint[j].iColumn;
-    if( iCol==p->aiCol[iArg] ) return 0;
     if( j<i && iCol==p->aiAlias[iArg] && cqTermEqual(pInfo, j) ) return 0;
   }
   return 1;
@@ -395,7 +427,8 @@ static int cqVtabAccept(
     ** would clear the register from which its value is copied (a build of
     ** 3.39.0 with SQLITE_DEBUG then hides the value). */
     pInfo->aConstraintUsage[pPlan->aiTerm[i]].omit = (p->pDef->bWrites
-        || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol)
+        || pInfo->aConstraint[pPlan->aiTerm[i]].iColumn>=p->nCol
+        || cqAliasOnly(p, pInfo->aConstraint[pPlan->aiTerm[i]].iColumn))
         && pInfo->aConstraint[pPlan->aiTerm[i]].op
            !=SQLITE_INDEX_CONSTRAINT_OFFSET;
   }
@@ -403,6 +436,20 @@ static int cqVtabAccept(
   pInfo->estimatedCost = bAvoid ? 1e99 : 10.0;
   pInfo->estimatedRows = 10;
   return SQLITE_OK;
+}
+
+/*
+** 1 if the statement reads all result columns and has no conditions, as SELECT
+** * does: then it names no argument by reading a column of the same name.
+*/
+static int cqVtabStar(const CqVtab *p, const sqlite3_index_info *pInfo){
+  sqlite3_uint64 mAll = ((sqlite3_uint64)1<<p->nCol) - 1;
+  int i;
+  for(i=0; i<pInfo->nConstraint; i++){
+    if( pInfo->aConstraint[i].op!=SQLITE_INDEX_CONSTRAINT_LIMIT
+     && pInfo->aConstraint[i].op!=SQLITE_INDEX_CONSTRAINT_OFFSET ) return 0;
+  }
+  return (pInfo->colUsed & mAll)==mAll;
 }
 
 /*
@@ -414,7 +461,7 @@ static int cqVtabPlan(
   const CqTableDef *pDef = p->pDef;
   CqTerm *aTerm = claimqMalloc(pOp, (pInfo->nConstraint+1)*(i64)sizeof(CqTerm));
   CqShape shape;
-  int i, ePlan;
+  int i, bStar, ePlan;
   if( aTerm==0 ) return CQ_PLAN_RETRY;
   cqVtabTerms(p, pInfo, aTerm);
   shape.nArg = pDef->nArg;
@@ -422,7 +469,12 @@ static int cqVtabPlan(
   shape.aiAlias = p->aiAlias;
   shape.mRequired = 0;
   shape.mRead = (u32)(pInfo->colUsed>>p->nCol);
+  shape.mShown = 0;
+  bStar = cqVtabStar(p, pInfo);
   for(i=0; i<pDef->nArg; i++){
+    if( !bStar && p->aiAlias[i]>=0 && (pInfo->colUsed>>p->aiAlias[i] & 1) ){
+      shape.mShown |= (u32)1<<i;
+    }
     if( pDef->aArg[i].mFlag & (CQ_A_REQUIRED|CQ_A_NULL) ){
       shape.mRequired |= (u32)1<<i;
     }
@@ -453,20 +505,69 @@ static void cqVtabCountAvoid(
   }
 }
 
+/* What became of a claim table in temp. */
+#define CQ_ATTACH_FAILED 0        /* It cannot be created here */
+#define CQ_ATTACH_OLD    1        /* It was there before */
+#define CQ_ATTACH_NEW    2        /* It was created */
+
 /*
-** From xBestIndex of an eponymous table: take the lock if the statement is
-** prepared inside a transaction that has not read main.  If that fails, then so
-** will the claim, in better words.
+** CREATE VIRTUAL TABLE IF NOT EXISTS temp.name: CQ_ATTACH_*.  If this fails,
+** the caller does without, and another call tries again.
 */
-static void cqVtabLock(const CqVtab *p){
+static int cqVtabAttach(CqConn *pConn, const CqTableDef *pDef){
+  int nTemp = pConn->claims.nTemp;
   CqOp op;
-  claimqOpInit(&op, p->pConn);
-  if( !p->bTemp && !sqlite3_get_autocommit(op.db)
-   && sqlite3_txn_state(op.db, "main")==SQLITE_TXN_NONE
-  ){
-    claimqExecSql(&op, claimqSql[CQ_SQL_TXN_LOCK].zSql);
-  }
+  char *zSql;
+  int bOk;
+  claimqOpInit(&op, pConn);
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_ATTACH].zSql, pDef->zName,
+                         pDef->zName);
+  if( zSql==0 ) op.rc = SQLITE_NOMEM;
+  claimqExecSql(&op, zSql);
+  bOk = op.rc==SQLITE_OK;
+  sqlite3_free(zSql);
   claimqOpClear(&op);
+  if( !bOk ) return CQ_ATTACH_FAILED;
+  return pConn->claims.nTemp>nTemp ? CQ_ATTACH_NEW : CQ_ATTACH_OLD;
+}
+
+/*
+** When the extension is loaded: create the claim tables that write in the temp
+** schema.  1 if all are there afterwards, else 0: then the first claim that
+** asks for one tries again.  (That alone would do, and loading would take a
+** tenth of the time; but bindings that ask SQLite where a column comes from,
+** such as sqlx, ask before, and get the eponymous table's answer.)
+*/
+CQ_PRIV int claimqVtabAttach(CqConn *pConn){
+  const CqTableDef *aTable;
+  int i, j, n, bOk = 1;
+  for(i=0; bOk && (aTable = claimqTableList(i, &n))!=0; i++){
+    for(j=0; j<n && bOk; j++){
+      if( aTable[j].bWrites ) bOk = cqVtabAttach(pConn, &aTable[j])!=0;
+    }
+  }
+  return bOk;
+}
+
+/*
+** From xBestIndex: an eponymous table cannot wait for the lock.  In autocommit
+** create that of temp.  Inside a transaction that has not read main take the
+** lock now; if that fails, then so will the claim, in better words.
+*/
+static void cqVtabAhead(const CqVtab *p, CqPrep *pPrep){
+  sqlite3 *db = p->pConn->db;
+  CqOp op;
+  if( p->bTemp ) return;
+  if( sqlite3_get_autocommit(db) ){
+    int nTemp = p->pConn->claims.nTemp;
+    cqVtabAttach(p->pConn, p->pDef);
+    /* It may be there although that was interrupted. */
+    if( p->pConn->claims.nTemp>nTemp ) pPrep->bMade = 1;
+  }else if( sqlite3_txn_state(db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
+    claimqOpInit(&op, p->pConn);
+    claimqExecSql(&op, claimqSql[CQ_SQL_TXN_LOCK].zSql);
+    claimqOpClear(&op);
+  }
 }
 
 /*
@@ -483,7 +584,7 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   claimqOpInit(&op, p->pConn);
   if( p->pDef->bWrites ){
     claimqCheckWritable(&op);
-    if( op.rc==SQLITE_OK ) cqVtabLock(p);
+    if( op.rc==SQLITE_OK ) cqVtabAhead(p, pPrep);
   }
   ePlan = cqVtabPlan(&op, p, pInfo, &plan);
   if( op.rc ) return claimqOpVtab(&op, pVtab);
@@ -562,14 +663,11 @@ static CqAnswer *cqCursorClaim(
 ){
   CqVtab *pTab = (CqVtab*)p->base.pVtab;
   const CqTableDef *pDef = pTab->pDef;
-  CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
+  const CqPrep *pPrep = claimqPrepFind(pOp->pConn, p->user.pReplay->iPrep);
   sqlite3_int64 iLast = sqlite3_last_insert_rowid(pOp->db);
   CqVal aArg[CQ_MAX_ARG];
   CqAnswer *pNew;
   int i;
-  if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
-    cqFailFilter(pOp, pPrep->pAvoid);
-  }
   pNew = claimqReplayBegin(pOp, p->user.pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
@@ -591,24 +689,72 @@ static CqAnswer *cqCursorClaim(
 }
 
 /*
-** From xFilter of an eponymous table: if the tables in temp can be had now,
-** have them.  In autocommit let SQLite start the statement over with those,
-** unless the lock is held already.  If they were there before, then the
-** statement asks for this one, by the name of a schema.  (Creating a table
-** makes SQLite prepare all statements again that are run afterwards.)
+** 1 if SQLite may start the statement over: it has claimed nothing yet, does
+** not hold the lock already and, inside a transaction, writes nothing that
+** would then be written twice.
 */
-static void cqVtabMove(CqOp *pOp, const CqVtab *p){
-  int nTemp = p->pConn->claims.nTemp;
+static int cqMoveSafe(CqOp *pOp, const CqReplay *pReplay){
+  if( pReplay->pAnswer && pReplay->pAnswer->rows.nRow>0 ) return 0;
+  if( sqlite3_get_autocommit(pOp->db) ){
+    return sqlite3_txn_state(pOp->db, CQ_SCHEMA)!=SQLITE_TXN_WRITE;
+  }
+  return claimqStmtWriting(pOp->pConn, CQ_MOVE_LOOK)==0;
+}
+
+/*
+** From xFilter of an eponymous table: if that of temp is there, or can be made
+** now, let SQLite start the statement over with it.  (Creating a table makes
+** SQLite prepare all statements again that are run afterwards; one that goes on
+** could open no other table.)  A statement that has returned rows goes on as it
+** is: these would come twice.
+*/
+static void cqVtabMove(CqOp *pOp, const CqVtab *p, CqPrep *pPrep){
   int bAuto = sqlite3_get_autocommit(pOp->db);
-  if( p->bTemp || !p->pDef->bWrites ) return;
-  if( bAuto && sqlite3_txn_state(pOp->db, CQ_SCHEMA)==SQLITE_TXN_WRITE ) return;
-  if( !claimqVtabAttach(p->pConn) || !bAuto ) return;
-  if( p->pConn->claims.nTemp>nTemp ){
+  int bMade = pPrep==0 || pPrep->bMade;
+  int eAttach;
+  if( !claimqPrepFresh(pOp->pConn, pPrep) ) return;
+  eAttach = cqVtabAttach(p->pConn, p->pDef);
+  if( !bAuto && sqlite3_get_autocommit(pOp->db) ){
+    /* SQLite has ended the transaction, because memory ran out, say. */
+    pOp->rc = SQLITE_ABORT_ROLLBACK;
+  }else if( eAttach==CQ_ATTACH_NEW || (eAttach==CQ_ATTACH_OLD && bMade) ){
     pOp->rc = SQLITE_SCHEMA;
-  }else{
-    claimqFail(pOp, CQ_BAD_ARGUMENT, "%s cannot wait for a lock if a schema is "
-        "named: write FROM %s(%s, ...)", p->pDef->zName, p->pDef->zName,
-        p->pDef->aArg[0].zName);
+  }
+}
+
+/*
+** From xFilter of an eponymous table in autocommit: if that of temp was there
+** when the statement was prepared, then this one is asked for, by the name of a
+** schema.
+*/
+static void cqVtabNamed(CqOp *pOp, const CqVtab *p, const CqPrep *pPrep){
+  const char *zName = p->pDef->zName;
+  if( pOp->rc || pPrep==0 || pPrep->bMade || !sqlite3_get_autocommit(pOp->db)
+   || sqlite3_table_column_metadata(pOp->db, "temp", zName, 0, 0, 0, 0, 0, 0)
+  ){
+    return;
+  }
+  claimqFail(pOp, CQ_BAD_ARGUMENT, "%s cannot wait for a lock if a schema is "
+      "named: write FROM %s(%s, ...)", zName, zName, p->pDef->aArg[0].zName);
+}
+
+/*
+** From xFilter, before a claim.  A statement that will be refused is refused
+** now: when it was started over, nobody could see that.  A table of temp starts
+** over as well if another one of the statement will, or what it claims now
+** would be lost then.
+*/
+static void cqVtabBefore(CqOp *pOp, const CqVtab *p, const CqReplay *pReplay){
+  CqPrep *pPrep = claimqPrepFind(pOp->pConn, pReplay->iPrep);
+  if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
+    cqFailFilter(pOp, pPrep->pAvoid);
+  }
+  if( pOp->rc || !p->pDef->bWrites || !cqMoveSafe(pOp, pReplay) ) return;
+  if( !p->bTemp ){
+    cqVtabMove(pOp, p, pPrep);
+    cqVtabNamed(pOp, p, pPrep);
+  }else if( pPrep && pPrep->bMade && claimqPrepFresh(pOp->pConn, pPrep) ){
+    pOp->rc = SQLITE_SCHEMA;
   }
 }
 
@@ -637,7 +783,7 @@ static int cqVtabFilter(
   if( op.rc ) return claimqOpVtab(&op, &pTab->base);
   p->pNow = claimqReplayFind(p->user.pReplay, pTab->pDef, apArg);
   if( p->pNow==0 ){
-    cqVtabMove(&op, pTab);
+    cqVtabBefore(&op, pTab, p->user.pReplay);
     p->pNow = cqCursorClaim(&op, p, apArg, nLimit);
   }
   if( p->pNow && p->pNow->rows.nRow==0 ) p->pNow = 0;    /* It will not stay */
@@ -743,36 +889,4 @@ CQ_PRIV int claimqVtabRegister(CqConn *pConn){
     for(j=0; j<n && rc==SQLITE_OK; j++) rc = cqModuleAdd(pConn, &aTable[j]);
   }
   return rc;
-}
-
-/*
-** CREATE VIRTUAL TABLE temp.zName.  1 if it is there now.
-*/
-static int cqVtabAttachOne(CqConn *pConn, const char *zName){
-  char *zSql;
-  CqOp op;
-  int bOk;
-  claimqOpInit(&op, pConn);
-  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_ATTACH].zSql, zName, zName);
-  if( zSql==0 ) op.rc = SQLITE_NOMEM;
-  claimqExecSql(&op, zSql);
-  bOk = op.rc==SQLITE_OK;
-  sqlite3_free(zSql);
-  claimqOpClear(&op);
-  return bOk;
-}
-
-/*
-** Create the claim tables that write in the temp schema.  1 if all are there
-** afterwards, else 0: then a later call tries again.
-*/
-CQ_PRIV int claimqVtabAttach(CqConn *pConn){
-  const CqTableDef *aTable;
-  int i, j, n, bOk = 1;
-  for(i=0; bOk && (aTable = claimqTableList(i, &n))!=0; i++){
-    for(j=0; j<n && bOk; j++){
-      if( aTable[j].bWrites ) bOk = cqVtabAttachOne(pConn, aTable[j].zName);
-    }
-  }
-  return bOk;
 }

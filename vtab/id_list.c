@@ -1,45 +1,21 @@
 /*
-** id_list.c: claimq_ids(?), the rows of a list of integer keys.
+** id_list.c: claimq__ids(?), the rows of a list of integer keys.
 **
 ** A claim is stamped by one UPDATE, however many rows it takes:
 **
-**     UPDATE ... WHERE enqueue_seq IN (SELECT id FROM claimq_ids(?1))
+**     UPDATE ... WHERE enqueue_seq IN (SELECT id FROM claimq__ids(?1))
 **
 ** where ?1 is bound with sqlite3_bind_pointer() to a CqIds.  Called with
 ** anything else (from the shell, say) the table is empty.  If each of the rows
 ** is a claim of its own, the list brings the leases, too:
 **
-**     UPDATE ... SET claim_id=claimq_ids.claim_id, ... FROM claimq_ids(?1)
+**     UPDATE ... SET claim_id=claimq__ids.claim_id, ... FROM claimq__ids(?1)
 **
 ** These are the leases that the caller will get, and so are not computed again.
 ** A list may be longer than the rows it brings: the keys after them have no
 ** lease, and its columns are NULL.
 */
 #include "claimq_int.h"
-
-/*
-** Add a key; nothing happens if op has an error, or gets one here.
-*/
-CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
-  if( p->rc ) return;
-  assert( pIds->n>=0 && pIds->n<=pIds->nAlloc );
-  if( pIds->n>=pIds->nAlloc ){
-    int nNew = pIds->nAlloc ? pIds->nAlloc*2 : 16;
-    i64 *aNew = claimqRealloc(p, pIds->a, nNew*(i64)sizeof(i64));
-    if( aNew==0 ) return;
-    pIds->a = aNew;
-    pIds->nAlloc = nNew;
-  }
-  pIds->a[pIds->n++] = iId;
-}
-
-/*
-** Free the list and make it empty.
-*/
-CQ_PRIV void claimqIdsClear(CqIds *pIds){
-  sqlite3_free(pIds->a);
-  memset(pIds, 0, sizeof(*pIds));
-}
 
 typedef struct CqIdCursor CqIdCursor;
 struct CqIdCursor {
@@ -55,12 +31,9 @@ static int cqIdConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
   sqlite3_vtab **ppVtab, char **pzErr
 ){
-  int rc = sqlite3_declare_vtab(db, claimqSql[CQ_SQL_IDS_DECLARE].zSql);
+  int rc = claimqDeclare(db, claimqSql[CQ_SQL_IDS_DECLARE].zSql, pzErr);
   (void)pAux; (void)argc; (void)argv;
-  if( rc ){
-    *pzErr = sqlite3_mprintf("%s", sqlite3_errmsg(db));
-    return rc;
-  }
+  if( rc ) return rc;
   *ppVtab = sqlite3_malloc(sizeof(sqlite3_vtab));
   if( *ppVtab==0 ) return SQLITE_NOMEM;
   memset(*ppVtab, 0, sizeof(sqlite3_vtab));
@@ -88,6 +61,7 @@ static int cqIdBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
       pInfo->aConstraintUsage[i].omit = 1;
       pInfo->idxNum = 1;
       pInfo->estimatedCost = 1.0;
+      pInfo->estimatedRows = 1;   /* Few: the tables are to be searched */
       break;
     }
   }
@@ -164,7 +138,7 @@ static int cqIdRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
 }
 
 /*
-** Register the table claimq_ids.  Returns an SQLite code.
+** Register the table claimq__ids.  Returns an SQLite code.
 */
 CQ_PRIV int claimqIdListRegister(CqConn *pConn){
   static const sqlite3_module module = {

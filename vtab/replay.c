@@ -40,7 +40,7 @@
 ** xOpen leaves no cursor, then the execution goes on as long as there are
 ** cursors that were not yet filtered, and one of those can take it up, if it is
 ** filtered by the same prepare.  These cursors may belong to another statement,
-** and the execution may have come to its end (an application's function has
+** and the execution may have ended (an application's function has
 ** closed a statement in between).  That does no harm: when the statement is run
 ** again, its cursors are newer.
 **
@@ -90,12 +90,38 @@ CQ_PRIV CqPrep *claimqPrepNow(CqConn *pConn){
 }
 
 /*
-** What is known of a prepare; 0 if so many came after it that it is forgotten.
+** What is known of a prepare; 0 if too many came after it to remember it.
 */
 CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
   CqPrep *pPrep = &pConn->claims.aPrep[iPrep%CQ_NPREP];
   assert( iPrep>=0 && iPrep<=pConn->claims.iPrep );
   return pPrep->iPrep==iPrep ? pPrep : 0;
+}
+
+/*
+** The statement of a prepare, if it is under way.  0 if it cannot be found
+** because it was prepared again.
+*/
+static sqlite3_stmt *cqPrepRunning(sqlite3 *db, const CqPrep *pPrep){
+  sqlite3_stmt *p = sqlite3_next_stmt(db, 0);
+  while( p && p!=pPrep->pStmt ) p = sqlite3_next_stmt(db, p);
+  return p && sqlite3_stmt_busy(p) ? p : 0;
+}
+
+/*
+** 0 if the statement returns rows before it claims.  SQLite counts its steps
+** when sqlite3_step() returns: so if there are any in the first run, a row was
+** returned.  1 if that is not known, because the statement cannot be found or
+** its first run claimed nothing: nearly all claim first.
+*/
+CQ_PRIV int claimqPrepFresh(CqConn *pConn, CqPrep *pPrep){
+  sqlite3_stmt *p = pPrep ? cqPrepRunning(pConn->db, pPrep) : 0;
+  if( p && sqlite3_stmt_status(p, SQLITE_STMTSTATUS_RUN, 0)==1
+   && sqlite3_stmt_status(p, SQLITE_STMTSTATUS_VM_STEP, 0)>0
+  ){
+    pPrep->bLate = 1;
+  }
+  return p==0 || !pPrep->bLate;
 }
 
 /*
@@ -106,12 +132,11 @@ CQ_PRIV CqPrep *claimqPrepFind(CqConn *pConn, i64 iPrep){
 ** because it was prepared again, or if op has an error or gets one here.
 */
 CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
-  sqlite3_stmt *p = sqlite3_next_stmt(pOp->db, 0);
+  sqlite3_stmt *p = cqPrepRunning(pOp->db, pPrep);
   sqlite3_stmt *pProgram = 0;
   char *zSql;
   int rc, bFound = 0;
-  while( p && p!=pPrep->pStmt ) p = sqlite3_next_stmt(pOp->db, p);
-  if( pOp->rc || p==0 || !sqlite3_stmt_busy(p) ) return 0;
+  if( pOp->rc || p==0 ) return 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
   rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
             : SQLITE_NOMEM;

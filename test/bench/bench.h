@@ -240,6 +240,7 @@ int benchCount(const BnOptions *pOpt);
 ** bench_steady.c
 */
 void benchSteady(void);           /* Before anything else is called of SQLite */
+void benchLater(void);            /* Another operation begins */
 
 /* One side alone, n operations, for a profiler.  Returns failed checks. */
 int benchProfile(const BnOptions *pOpt, int eSide, int n);

@@ -43,7 +43,7 @@ struct BnShape {
   "INSERT INTO job(lane,priority,created,payload,until)" BN_NUMBERS \
   "SELECT " BN_SCOPE ",99,?5," BN_PAYLOAD "," BN_FAR " FROM c"
 #define BN_LANE_FRONT(COL, VAL) \
-  "INSERT INTO claimq_job(lane_id,priority,payload" COL ")" BN_NUMBERS \
+  "INSERT INTO claimq_job(lane,priority,payload" COL ")" BN_NUMBERS \
   "SELECT " BN_SCOPE ",99," BN_PAYLOAD VAL " FROM c"
 
 static const BnShape aShape[] = {
@@ -56,7 +56,7 @@ static const BnShape aShape[] = {
   {"session.delayed", "delayed in front",
     benchSession, 0,
     {BN_JOB_FAR,
-     "INSERT INTO claimq_batch(session_id,payload,available_at_ms)" BN_NUMBERS
+     "INSERT INTO claimq_batch(session,payload,available_at_ms)" BN_NUMBERS
      "SELECT " BN_SCOPE "," BN_PAYLOAD ",?5+86400000+i FROM c"},
     {0, 0}, 0, 1, {1000, 10000, 100000}},
   {"session.dead", "dead letters kept",
@@ -65,7 +65,7 @@ static const BnShape aShape[] = {
         "SELECT DISTINCT claim_id, lease_token"
         " FROM claimq('s','holder',86400000,?1))"},
     1, 1, {1000, 10000, 100000}},
-  {"session.sessions", "so many sessions",
+  {"session.sessions", "this many sessions",
     benchSession, 1, {0, 0}, {0, 0}, 0, 1, {1000, 10000, 100000}},
   {"lane.ready", "ready", benchLane, 0,
     {0, 0}, {0, 0}, 0, 1, {1000, 10000, 100000, 1000000}},
@@ -85,15 +85,15 @@ static const BnShape aShape[] = {
     benchLane, 0,
     {"INSERT INTO job(lane,priority,created,payload)" BN_NUMBERS
      "SELECT 'gpu',99,?5," BN_PAYLOAD " FROM c",
-     BN_LANE_FRONT(",required_capabilities", ",'[\"gpu\"]'")},
+     BN_LANE_FRONT(",capabilities", ",'[\"gpu\"]'")},
     {0, 0}, 0, 1, {1000, 10000, 100000}},
-  {"outbox.partitions", "any of so many partitions",
+  {"outbox.partitions", "any of this many partitions",
     benchOutbox, 1,
     {0, 0}, {0, 0}, 0, 10, {4, 64, 1024}},
   {"contest.held", "held subjects", benchContest, 0,
     {0, 0},
     {"INSERT INTO holder VALUES(0,'h'||?1,'holder'," BN_FAR ")",
-     "SELECT outcome FROM claimq_contest(0,'h'||?1,'holder',86400000)"},
+     "SELECT outcome FROM claimq_contest('h'||?1,'holder',86400000)"},
     0, 1, {1000, 10000, 100000}},
 };
 #define BN_NSHAPE ((int)(sizeof(aShape)/sizeof(aShape[0])))
@@ -224,7 +224,7 @@ static void bnName(char *z, int n, const BnShape *pShape, const char *zWhat){
 }
 
 /*
-** An idle claim: in the scope that has the shape if nothing in it can be had,
+** An idle claim: in the scope that has the shape if nothing in it is free,
 ** else in another.
 */
 static void bnIdle(

@@ -37,7 +37,7 @@ struct BnExtra {
     .zSchema = "SELECT claimq_init();" SETUP, \
     .azSql = { \
       [BN_PUT] = "SELECT claimq_submit(?1,?2)", \
-      [BN_FILL] = "INSERT INTO claimq_job(lane_id,priority,payload,group_key)" \
+      [BN_FILL] = "INSERT INTO claimq_job(lane,priority,payload,group_key)" \
         BN_NUMBERS "SELECT " BN_SCOPE ",i%10," BN_PAYLOAD "," FILL " FROM c", \
       [BN_TAKE] = "SELECT claim_id, lease_token, payload FROM " TAKE, \
       [BN_DONE] = "SELECT claimq_complete(?1,?2)", \
@@ -53,7 +53,7 @@ struct BnExtra {
 #define BN_KEYS    "'g'||(i%10000)"
 #define BN_PLAIN(FILL) BN_LANE("", FILL, BN_CLAIM, 0, 0)
 #define BN_LIMITED(LIMIT, FILL) \
-  BN_LANE("SELECT claimq_limit('s'," LIMIT ")", FILL, BN_CLAIM, 0, 0)
+  BN_LANE("SELECT claimq_policy('s'," LIMIT ")", FILL, BN_CLAIM, 0, 0)
 
 static const BnQueue bnMaxActive[BN_NSIDE] = {
   BN_PLAIN(BN_KEYLESS), BN_LIMITED("'max_active',100", BN_KEYLESS)
@@ -84,8 +84,8 @@ static const BnQueue bnScheduled[BN_NSIDE] = {
 static const BnQueue bnSchedule[BN_NSIDE] = {
   BN_LANE("", BN_KEYLESS, BN_CLAIM, "SELECT claimq_submit('s','x')", 1),
   BN_LANE("SELECT claimq_schedule('n','every 1 h','s','x')", BN_KEYLESS,
-      "claimq_lane WHERE lane=?1 AND owner='worker-1' AND ttl_ms=?2"
-      " AND max_jobs=?3 AND now_ms=("
+      "claimq_lane WHERE lane=?1 AND owner='worker-1' AND lease_ms=?2"
+      " AND max=?3 AND now_ms=("
       "SELECT next_at_ms FROM claimq_schedule WHERE name='n')", 0, 1)
 };
 

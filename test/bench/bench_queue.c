@@ -51,11 +51,11 @@ const BnQueue benchSession[BN_NSIDE] = {
     .xTake = bnTakeFloor,
   }, {
     .zName = "session",
-    .zSchema = "SELECT claimq_init()",
+    .zSchema = "SELECT claimq_init('sessions', 1)",
     .azSql = {
       [BN_PUT] = "SELECT claimq_enqueue(?1,?2)",
-      [BN_FILL] = "INSERT INTO claimq_batch(session_id,payload,slot_policy)"
-        BN_NUMBERS "SELECT " BN_SCOPE "," BN_PAYLOAD ",'join' FROM c",
+      [BN_FILL] = BN_NUMBERS "SELECT count(claimq_enqueue(" BN_SCOPE ","
+        BN_PAYLOAD ",'slot_policy','join')) FROM c",
       [BN_TAKE] = "SELECT claim_id, lease_token, payload"
         " FROM claimq(?1,'worker-1',?2,?3)",
       [BN_DONE] = "SELECT claimq_complete(?1,?2)",
@@ -96,7 +96,7 @@ const BnQueue benchLane[BN_NSIDE] = {
     .zSchema = "SELECT claimq_init()",
     .azSql = {
       [BN_PUT] = "SELECT claimq_submit(?1,?2)",
-      [BN_FILL] = "INSERT INTO claimq_job(lane_id,priority,payload)"
+      [BN_FILL] = "INSERT INTO claimq_job(lane,priority,payload)"
         BN_NUMBERS "SELECT " BN_SCOPE ",i%10," BN_PAYLOAD " FROM c",
       [BN_TAKE] = "SELECT claim_id, lease_token, payload"
         " FROM claimq_lane(?1,'worker-1',?2,?3)",
@@ -142,14 +142,14 @@ const BnQueue benchOutbox[BN_NSIDE] = {
     .zSchema = "SELECT claimq_init(); SELECT claimq_queue('s',1)",
     .azSql = {
       [BN_PUT] = "SELECT claimq_publish(?1,?2)",
-      [BN_FILL] = "INSERT INTO claimq_message(queue_name,partition,payload)"
-        BN_NUMBERS "SELECT ?3,i%?4," BN_PAYLOAD " FROM c",
+      [BN_FILL] = BN_NUMBERS "SELECT count(claimq_publish(?3," BN_PAYLOAD
+        ",'partition',i%?4)) FROM c",
       [BN_TAKE] = "SELECT claim_id, lease_token, payload"
         " FROM claimq_outbox(?1,'worker-1',?2,?3)",
       [BN_DONE] = "SELECT claimq_complete(?1,?2)",
       [BN_REST] = "SELECT payload FROM claimq_message AS m"
-        " JOIN claimq_partition AS p USING(queue_name,partition)"
-        " WHERE seq>processed_seq",
+        " JOIN claimq_partition AS p USING(queue,partition)"
+        " WHERE seq>processed_seq OR seq IS NULL",
     },
     .bParts = 1,
     .xTake = benchTakeClaimq,
@@ -178,10 +178,10 @@ const BnQueue benchContest[BN_NSIDE] = {
     .zSchema = "SELECT claimq_init()",
     .azSql = {
       [BN_TAKE] = "SELECT claim_id, lease_token, outcome"
-        " FROM claimq_contest(0,?1,'worker-1',?2)",
+        " FROM claimq_contest(?1,'worker-1',?2)",
       [BN_DONE] = "SELECT claimq_release(?1,?2)",
       [BN_REST] = "SELECT count(*) FROM claimq_holder"
-        " WHERE owner_id='worker-1'",
+        " WHERE owner='worker-1'",
     },
     .bNoPayload = 1,
     .xTake = benchTakeClaimq,

@@ -82,7 +82,7 @@ static void bnThrough(BnSide *p, i64 nJob, double *aOut){
 static int bnQueueSpace(const BnOptions *pOpt, const BnQueue *aQueue){
   static const char *const azWhat[] = {
     "bytes written per job put", "bytes written per claim+complete",
-    "database after so many jobs", "WAL after so many jobs"
+    "database after this many jobs", "WAL after this many jobs"
   };
   i64 nJob = pOpt->bQuick ? 50000 : 1000000;
   double aByte[BN_NSIDE][4];

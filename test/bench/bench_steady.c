@@ -8,7 +8,7 @@
 **
 **     memory comes from lists of free blocks, one for each size, so that each
 **     call takes the same
-**     the clock is a counter: each look at it is a millisecond later
+**     the clock is a counter: each operation is a millisecond later
 **     the file -wal is not written back while we count (see benchConnect() and
 **     benchCount())
 **
@@ -86,11 +86,16 @@ static void bnShutdown(void *p){
 /**************************************************************************
 ** Time
 */
+static sqlite3_int64 bnNow = 212589360000000LL;       /* Some day of 2024 */
+
 static int bnTime(sqlite3_vfs *pVfs, sqlite3_int64 *piNow){
-  static sqlite3_int64 iNow = 212589360000000LL;      /* Some day of 2024 */
   (void)pVfs;
-  *piNow = iNow++;
+  *piNow = bnNow;
   return SQLITE_OK;
+}
+
+void benchLater(void){
+  bnNow++;
 }
 
 void benchSteady(void){

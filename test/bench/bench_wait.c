@@ -9,7 +9,7 @@
 **      waiter has its answer, over some hundred commits, 3 to 7 ms apart; with
 **      1 and 8 waiters, with a write-ahead log and with a rollback journal.  It
 **      may be less than nothing: a waiter can see a commit before the writer
-**      is told that it is done.  A commit that woke a waiter only together
+**      hears that it is done.  A commit that woke a waiter only together
 **      with the next one counts until then.
 **   *  Idle: processor time of a waiter while nothing happens.
 **   *  Crowd: processor time of a waiter while 1,000 commits a second concern

@@ -92,7 +92,7 @@ func newClaimq(file, so, _ string, ttl time.Duration) *queue {
 			"claim and token and deletes the row (prepared statements)"}
 	must(db.QueryRow("SELECT claimq_version()").Scan(&q.version))
 	q.fill = func(first, n int) {
-		_, err := db.Exec("INSERT INTO claimq_batch(session_id, payload) "+
+		_, err := db.Exec("INSERT INTO claimq_batch(session, payload) "+
 			numbers+"SELECT 'q', printf('job %046d', i) FROM c", first, n)
 		must(err)
 	}

@@ -43,9 +43,9 @@ const versionOf = (lib) => JSON.parse(fs.readFileSync(
 function claimq(file, ttl) {
   const db = open(file);
   db.loadExtension(path.resolve(so));
-  db.exec("SELECT claimq_init()");
+  db.exec("SELECT claimq_init('sessions', 1)");
   const add = db.prepare(
-    "INSERT INTO claimq_batch(session_id, payload) " + NUMBERS +
+    "INSERT INTO claimq_batch(session, payload) " + NUMBERS +
     "SELECT 'q', printf('job %046d', i) FROM c");
   const claim = db.prepare(
     "SELECT claim_id, lease_token, payload FROM claimq('q', ?, ?)");

@@ -7,7 +7,7 @@
 #     PYTHONPATH=build/peers/py python3 peer_python.py QUEUE put DIR SO
 #
 # QUEUE is a key of QUEUES below.  The first two forms print one line, a flat
-# JSON object; bench_peers.tcl joins the two.  DIR is where the file will be, SO
+# JSON object; bench/peers.tcl joins the two.  DIR is where the file will be, SO
 # is the extension.
 #
 # run fills a queue with DEPTH ready jobs of 50 bytes and then takes and
@@ -98,14 +98,14 @@ class Claimq(Queue):
         self.conn.enable_load_extension(True)
         self.conn.load_extension(so)
         settings(self.conn)
-        self.conn.execute("SELECT claimq_init()")
+        self.conn.execute("SELECT claimq_init('sessions', 1)")
 
     def version(self):
         return self.conn.execute("SELECT claimq_version()").fetchone()[0]
 
     def fill(self, first, n):
         self.conn.execute(
-            "INSERT INTO claimq_batch(session_id, payload) " + NUMBERS +
+            "INSERT INTO claimq_batch(session, payload) " + NUMBERS +
             "SELECT 'q', printf('job %046d', i) FROM c",
             {"first": first, "n": n})
 
@@ -147,7 +147,7 @@ class ClaimqLane(Claimq):
 
     def fill(self, first, n):
         self.conn.execute(
-            "INSERT INTO claimq_job(lane_id, payload, available_at_ms) " +
+            "INSERT INTO claimq_job(lane, payload, available_at_ms) " +
             NUMBERS + "SELECT 'q', printf('job %046d', i), 0 FROM c",
             {"first": first, "n": n})
 

@@ -123,7 +123,7 @@ class Facts:
 
     def lanes(self):
         jobs = self.node.ask(["SELECT job_id, state, payload, result"
-                              " FROM claimq_job WHERE lane_id='work'"])[0]
+                              " FROM claimq_job WHERE lane='work'"])[0]
         jobs = [[j, state, bytes(p) if isinstance(p, list) else p, result]
                 for j, state, p, result in jobs]
         done = Counter(number_of("lane", p) for _, state, p, _ in jobs

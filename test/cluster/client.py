@@ -4,7 +4,7 @@
     rows, = cluster.call(["SELECT claimq_submit('l', ?, 'now_ms', ?)", "x",
                           now_ms])
 
-As ext/python/http_worker.py does it, but with a timeout, with an end to its
+As ext/lang/python/http_worker.py does it, but with a timeout, with an end to its
 patience, with the error of each statement, and with a step of its own, send(),
 in which a test can lose the answer.
 """
@@ -52,7 +52,7 @@ class Cluster:
         """Have statements carried out, each [sql, argument, ...]; an argument
         that is a function is called for each try.  Returns the rows of each
         or, in their place, a CallError.  Raises OSError when no node answers
-        for so long that it is time to give up."""
+        for long enough that it is time to give up."""
         until = time.monotonic() + self.patience
         while True:
             try:

@@ -1,4 +1,4 @@
-# history.tcl: a random history of calls of everything (tcl/calls.tcl) on plain
+# history.tcl: a random history of calls of everything (tcl/test/calls.tcl) on plain
 # SQLite, for cluster.py, which has a cluster carry out the same calls.
 #
 #     tclsh history.tcl CLAIMQ_SO DATABASE LOG CALLS SEED
@@ -10,7 +10,7 @@
 
 package require sqlite3
 lassign $argv so database log n seed
-source [file join [file dirname [info script]] .. .. tcl calls.tcl]
+source [file join [file dirname [info script]] .. .. tcl test calls.tcl]
 
 sqlite3 log $log
 log eval {CREATE TABLE log(id INTEGER PRIMARY KEY, sql TEXT, ok INTEGER)}

@@ -166,7 +166,7 @@ class Process:
 
 
 def produce(name, nodes, folder, seed, lanes, batches, messages, sessions):
-    """Submit, enqueue and publish so many, ten in a request."""
+    """Submit, enqueue and publish this many, ten in a request."""
     p = Process(name, nodes, folder, seed)
     jobs = [["SELECT claimq_submit('work', ?, 'priority', ?, 'capabilities', ?,"
              " 'now_ms', ?, 'request', ?)", payload_of("lane", n), n % 3,
@@ -320,7 +320,7 @@ class Session(Role):
     name = "session"
 
     def claim(self):
-        return [["SELECT session_id, enqueue_seq, payload,"
+        return [["SELECT session, enqueue_seq, payload,"
                  f" batch_fencing_token, {CLAIM}"
                  " FROM claimq(NULL, ?, ?, 4) WHERE now_ms=? AND request=?",
                  self.w.name, LEASE_MS, *self.rest()]]
@@ -378,8 +378,8 @@ class Letters(Role):
     def claim(self):
         source = self.w.random.choice(["lane", "session", "outbox"])
         return [[f"SELECT letter_id, source, payload, {CLAIM}"
-                 " FROM claimq_dead_letter(?, NULL, ?, ?, 2) WHERE now_ms=?"
-                 " AND request=?", source, self.w.name, LEASE_MS,
+                 " FROM claimq_dead_letter(NULL, ?, ?, 2, '', ?)"
+                 " WHERE now_ms=? AND request=?", self.w.name, LEASE_MS, source,
                  *self.rest(source)]]
 
     def work(self, rows):
@@ -408,13 +408,13 @@ class Contest(Role):
     def claim(self):
         subject = f"c{self.w.random.randrange(3)}"
         return [[f"SELECT outcome, mine, {CLAIM}"
-                 " FROM claimq_contest(1, ?, ?, ?) WHERE now_ms=?"
+                 " FROM claimq_contest(?, ?, ?, NULL, 1) WHERE now_ms=?"
                  " AND request=?", subject, self.w.name, LEASE_MS,
                  *self.rest(subject)],
                 ["INSERT INTO ledger(role, scope, key, verb, claim_id)"
-                 " SELECT 'contest', subject_label, fencing_token, 'claim',"
+                 " SELECT 'contest', label, fencing_token, 'claim',"
                  " claim_id FROM claimq_holder WHERE claim_id IS NOT NULL"
-                 " AND subject_kind=1 AND subject_label=?"
+                 " AND kind=1 AND label=?"
                  " ON CONFLICT DO NOTHING", subject]]
 
     def work(self, rows):

@@ -73,7 +73,7 @@ def free_port():
 
 
 class Loopback:
-    """All nodes on 127.0.0.1, told apart by their ports."""
+    """All nodes on 127.0.0.1, distinguished by their ports."""
     def add(self, number):
         return "127.0.0.1"
 

@@ -10,7 +10,7 @@
 # the reason said.  With CI=true there is less of everything.
 #
 # All of it runs in a process namespace and a network namespace of its own,
-# where they can be had: when the first process ends, for whatever reason, the
+# where there are any: when the first process ends, for whatever reason, the
 # kernel ends all others; and no packet leaves.
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -87,7 +87,7 @@ esac
 export CLUSTER_LITESTREAM
 
 # Namespaces for root, or for anybody where the kernel lets them.
-sh "$here/../../tcl/deps.sh" -part 'partition of a cluster' ip iproute2
+sh "$here/../../tcl/test/deps.sh" -part 'partition of a cluster' ip iproute2
 set -- python3 "$here/cluster.py" "$build/rqlited" "$so" "$build/run" "$@"
 for user in '' '--user --map-root-user'; do
   own="unshare $user --net --pid --fork --kill-child --mount-proc"

@@ -70,13 +70,13 @@ class Claimq:
         self.name, self.size = name, size
 
     def fill(self, n):
-        return [["INSERT INTO claimq_job(lane_id, payload, created_at_ms)"
+        return [["INSERT INTO claimq_job(lane, payload, created_at_ms)"
                  " WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c"
                  " WHERE i<?) SELECT 'speed', 'job ' || i, ? FROM c", n,
                  now_ms]]
 
     def count(self):
-        return ["SELECT count(*) FROM claimq_job WHERE lane_id='speed' AND"
+        return ["SELECT count(*) FROM claimq_job WHERE lane='speed' AND"
                 " terminal_at_ms IS NULL"]
 
     def claim(self):

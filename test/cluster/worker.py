@@ -1,4 +1,4 @@
-"""worker.py: ext/python/http_worker.py with a lease of three seconds, and with
+"""worker.py: ext/lang/python/http_worker.py with a lease of three seconds, and with
 work that does what a test wants of it.
 
     python3 worker.py FOLDER LANE NODE ...
@@ -10,7 +10,7 @@ import os, signal, sys, threading, time
 import http.client
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "python"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "ext", "lang", "python"))
 import http_worker
 
 FOLDER, LANE, *NODES = sys.argv[1:]

@@ -13,7 +13,7 @@
 static const CqArgDef cqTicketArg[] = {
   { CQ_ARG(TEXT, "booth"), .mFlag = CQ_A_REQUIRED, .eRole = CQ_ROLE_SCOPE },
   CQ_ARG_OWNER,
-  CQ_ARG_TTL,
+  CQ_ARG_LEASE,
   CQ_ARG_INCARNATION,
   CQ_ARG_NOW,
 };

@@ -8,8 +8,8 @@ CREATE TABLE {{S}}.claimq_ticket(
   fencing_token  INTEGER NOT NULL DEFAULT 0,
   claim_id       TEXT,
   lease_token    TEXT,
-  owner_id       TEXT,
-  incarnation_id TEXT,
+  owner          TEXT,
+  incarnation    TEXT,
   claimed_at_ms  INTEGER,
   expires_at_ms  INTEGER
 ) STRICT;
@@ -27,7 +27,7 @@ UPDATE {{S}}.claimq_ticket SET {{STAMP}}, fencing_token={{FENCE}}
 WHERE ticket_id=:head AND (claim_id IS NULL OR expires_at_ms<=:now)
 
 -- name: TICKET_HOLD
-SELECT claim_id, lease_token, 1 AS claim_size, fencing_token
+SELECT claim_id, lease_token, 1 AS claim_size, fencing_token, expires_at_ms
 FROM {{S}}.claimq_ticket WHERE ticket_id=:head
 
 -- fragment: TICKET_MINE

@@ -42,8 +42,8 @@ typedef unsigned char u8;
 #define FZ_I64_MAX ((i64)9223372036854775807LL)
 #define FZ_I64_MIN (-FZ_I64_MAX-1)
 
-/* Steps of SQLite's machine that no statement here may need; and after so many
-** one is stopped that may well need more (FzDb.bSoft). */
+/* Steps of SQLite's machine that no statement here may need; and the number
+** after which one is stopped that may well need more (FzDb.bSoft). */
 #define FZ_STEP_MAX  5000000
 #define FZ_STEP_SOFT 200000
 

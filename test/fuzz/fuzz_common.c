@@ -514,9 +514,9 @@ int fzSame(FzDb *p, FzMark *pMark){
 const char *fzCode(const FzDb *p){
   static const char *const azCode[] = {
     "bad_argument", "not_initialised", "schema_mismatch", "claim_lost",
-    "not_found", "conflict", "not_reclaimable", "too_large", "read_only",
-    "unsafe_plan", "nested_write", "in_transaction", "clock_required",
-    "unsupported", 0
+    "not_found", "conflict", "no_slot", "request_reused", "not_reclaimable",
+    "too_large", "read_only", "unsafe_plan", "nested_write", "in_transaction",
+    "clock_required", "unsupported", 0
   };
   int i;
   if( p->rc==SQLITE_OK || p->zErr==0 || strncmp(p->zErr, "claimq: ", 8) ){

@@ -27,12 +27,12 @@ static const char *const fzSessions[] = {
   "SELECT claimq_enqueue('u', 11, 'now_ms', 11)",
   "SELECT claimq_enqueue('u', 12, 'now_ms', 12)",
   /* Two rows under one live claim; one under an expired one. */
-  "SELECT * FROM claimq('t', 'w', 9000000, 9, '', 'idle', 'any', 900000)",
-  "SELECT * FROM claimq('u', 'w', 10, 1, 'i', 'idle', 'any', 500000)",
+  "SELECT * FROM claimq('t', 'w', 9000000, 9, '', 'idle', 'any', NULL, 900000)",
+  "SELECT * FROM claimq('u', 'w', 10, 1, 'i', 'idle', 'any', NULL, 500000)",
   "SELECT claimq_retry(" FZ_CLAIM ", 'r', 'now_ms', 500001)"
-  " FROM claimq('u', 'w', 10, 1, '', 'idle', 'any', 500001) LIMIT 1",
+  " FROM claimq('u', 'w', 10, 1, '', 'idle', 'any', NULL, 500001) LIMIT 1",
   "SELECT claimq_reject(" FZ_CLAIM ", 'why', 'now_ms', 500002)"
-  " FROM claimq('u', 'v', 10, 1, '', 'idle', 'any', 500002) LIMIT 1",
+  " FROM claimq('u', 'v', 10, 1, '', 'idle', 'any', NULL, 500002) LIMIT 1",
   0
 };
 
@@ -43,19 +43,19 @@ static const char *const fzLanes[] = {
   "SELECT claimq_submit('l', 3, 'delay_ms', 2000000, 'now_ms', 3)",
   "SELECT claimq_submit('l', 4, 'source_key', 'k', 'flow_id', 'f',"
   " 'namespace', 'n', 'instance_tag', 'g', 'now_ms', 4)",
-  "SELECT claimq_submit('l', 5, 'partition_key', 1, 'now_ms', 5)",
-  "SELECT claimq_submit('l', 6, 'partition_key', 1, 'max_reclaims', 0,"
+  "SELECT claimq_submit('l', 5, 'partition', 1, 'now_ms', 5)",
+  "SELECT claimq_submit('l', 6, 'partition', 1, 'max_reclaims', 0,"
   " 'now_ms', 6)",
-  "SELECT claimq_submit('l', 7, 'partition_key', 2, 'reclaim', 'grant',"
+  "SELECT claimq_submit('l', 7, 'partition', 2, 'reclaim', 'grant',"
   " 'now_ms', 7)",
-  "SELECT claimq_submit('l', 8, 'partition_key', 2, 'reclaim', 'grant',"
+  "SELECT claimq_submit('l', 8, 'partition', 2, 'reclaim', 'grant',"
   " 'now_ms', 8)",
-  "SELECT claimq_submit('l', 9, 'partition_key', 3, 'max_attempts', 1,"
+  "SELECT claimq_submit('l', 9, 'partition', 3, 'max_attempts', 1,"
   " 'now_ms', 9)",
-  "SELECT claimq_submit('l', 10, 'partition_key', 3, 'now_ms', 10)",
-  "SELECT claimq_submit('l', 11, 'partition_key', 3, 'now_ms', 11)",
-  "SELECT claimq_submit('l', 12, 'partition_key', 3, 'now_ms', 12)",
-  "SELECT claimq_submit('l', 13, 'partition_key', 4, 'now_ms', 13)",
+  "SELECT claimq_submit('l', 10, 'partition', 3, 'now_ms', 10)",
+  "SELECT claimq_submit('l', 11, 'partition', 3, 'now_ms', 11)",
+  "SELECT claimq_submit('l', 12, 'partition', 3, 'now_ms', 12)",
+  "SELECT claimq_submit('l', 13, 'partition', 4, 'now_ms', 13)",
   "SELECT claimq_submit('m', 14, 'capabilities', '[\"c\",\"d\"]',"
   " 'now_ms', 14)",
   /* 5 and 6 expired, 6 for the last time; 7 and 8 wait for a grant. */
@@ -73,11 +73,11 @@ static const char *const fzLanes[] = {
   "SELECT claimq_cancel(12, 'now_ms', 500005)",
   "SELECT * FROM claimq_lane('l', 'w', 9000000, 1, 'i', '[]', 4, 900000)",
   /* 15 waits for a ready one and one that is held, 16 for that, 17 for all. */
-  "SELECT claimq_submit('l', 15, 'partition_key', 5, 'after', '[1,13]',"
+  "SELECT claimq_submit('l', 15, 'partition', 5, 'after', '[1,13]',"
   " 'flow_id', 'f', 'now_ms', 900001)",
-  "SELECT claimq_submit('l', 16, 'partition_key', 5, 'after', '[15]',"
+  "SELECT claimq_submit('l', 16, 'partition', 5, 'after', '[15]',"
   " 'now_ms', 900002)",
-  "SELECT claimq_submit('l', 17, 'partition_key', 5, 'after', '[15,16,9,10]',"
+  "SELECT claimq_submit('l', 17, 'partition', 5, 'after', '[15,16,9,10]',"
   " 'on_failure', 'run', 'source_key', 'u', 'unique_for_ms', 9000000,"
   " 'now_ms', 900003)",
   0
@@ -99,10 +99,10 @@ static const char *const fzOthers[] = {
   "SELECT * FROM claimq_outbox('q', 'w', 10, 1, '', 1, 500000)",
   "SELECT claimq_retry(" FZ_CLAIM ", 'r', 'delay_ms', 2000000,"
   " 'now_ms', 500001) FROM claimq_outbox('q', 'w', 10, 1, '', 2, 500001)",
-  "SELECT * FROM claimq_contest(0, 'live', 'w', 9000000, '', 900000)",
-  "SELECT * FROM claimq_contest(1, 'expired', 'w', 10, '', 500000)",
+  "SELECT * FROM claimq_contest('live', 'w', 9000000, '', 0, 900000)",
+  "SELECT * FROM claimq_contest('expired', 'w', 10, '', 1, 500000)",
   "SELECT claimq_release(" FZ_CLAIM ", 'delay_ms', 2000000, 'now_ms', 500000)"
-  " FROM claimq_contest(2, 'kept', 'w', 10, '', 500000)",
+  " FROM claimq_contest('kept', 'w', 10, '', 2, 500000)",
   "SELECT claimq_fence('r', 5)",
   /* Lane z: due several times, due once, ended, not enabled. */
   "SELECT claimq_schedule('a', 'every 7 s', 'z', 1, 'catch_up', 'all',"
@@ -114,9 +114,9 @@ static const char *const fzOthers[] = {
   "CREATE TABLE sink(x)",
   /* Lane g: groups that take turns, one full, one whose lease has ended, one
   ** that waits for its rate; jobs without a group.  Lane h: full. */
-  "SELECT claimq_limit('g', 'max_active', 9, 'group_max_active', 1,"
+  "SELECT claimq_policy('g', 'max_active', 9, 'group_max_active', 1,"
   " 'group_rate', 2, 'group_per_ms', 3000000, 'fair', 1, 'now_ms', 1)",
-  "SELECT claimq_limit('h', 'max_active', 1, 'rate', 3, 'per_ms', 500000,"
+  "SELECT claimq_policy('h', 'max_active', 1, 'rate', 3, 'per_ms', 500000,"
   " 'now_ms', 1)",
   "WITH n(i) AS (VALUES(1),(2),(3),(4),(5),(6),(7),(8))"
   " SELECT claimq_submit('g', i, 'group_key', 'g'||(i%3), 'now_ms', i),"
@@ -129,9 +129,9 @@ static const char *const fzOthers[] = {
   "SELECT * FROM claimq_lane('g', 'w', 9000000, 3, '', '[]', 0, 600000)",
   "SELECT * FROM claimq_lane('h', 'w', 9000000, 1, '', '[]', 0, 600000)",
   /* Letters: session u, lane l (9), outbox q/0; and two that are done. */
-  "SELECT * FROM claimq_dead_letter('session', NULL, 'w', 9000000, 1, '',"
+  "SELECT * FROM claimq_dead_letter(NULL, 'w', 9000000, 1, '', 'session',"
   " 900000)",
-  "SELECT * FROM claimq_dead_letter('lane', NULL, 'w', 10, 1, '', 500010)",
+  "SELECT * FROM claimq_dead_letter(NULL, 'w', 10, 1, '', 'lane', 500010)",
   "INSERT INTO claimq_letter(source, scope, ref, payload, created_at_ms,"
   " failed_at_ms, status) VALUES('lane', 'l', 99, 1, 1, 2, 'resolved'),"
   " ('outbox', 'q/0', 99, 1, 1, 2, 'discarded'),"
@@ -152,7 +152,7 @@ FzImage fzPopulate(const char *zEncoding){
   sqlite3_free(zSql);
   fzMust(&db, "PRAGMA page_size=512");
   if( sqlite3_claimq_init(db.db, 0, 0) ) fzDie("loading failed");
-  fzMust(&db, "SELECT claimq_init()");
+  fzMust(&db, "SELECT claimq_init('all', 1)");
   for(i=0; i<3; i++){
     for(j=0; aazSql[i][j]; j++) fzMust(&db, aazSql[i][j]);
   }

@@ -8,8 +8,8 @@
 ** keep a copy, ROLLBACK takes it back.
 **
 ** It is not a second claimq: which work a claim ought to choose is not known
-** here (tcl/oracle_model.tcl is for that).  It knows what no answer may ever
-** contradict.
+** here (tcl/test/oracle_model.tcl is for that).  It knows what no answer may
+** ever contradict.
 */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
@@ -93,6 +93,7 @@ struct FzSched {
   i64 iUntil;                     /* FZ_I64_MAX: for ever */
   i64 iNext;                      /* -1: never again */
   i64 iFrom;                      /* The first time is after this one */
+  i64 iLast;                      /* The last time that came, -1: none */
 };
 
 typedef struct FzModel FzModel;

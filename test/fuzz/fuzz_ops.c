@@ -324,7 +324,11 @@ static void fzPublish(void){
   fzPublished(iPart, fzA.i, fzNewItem(FZ_OUTBOX, iPart, -1));
 }
 
-/* Plain INSERT: defaults and triggers do the rest. */
+/* The id that a batch inserted plainly gets as soon as claimq writes it. */
+#define FZ_BATCH_ID \
+  "claimq__batch_id(session, source_key, enqueued_at_ms, enqueue_seq)"
+
+/* Plain INSERT: defaults, and the calls that look next, do the rest. */
 static void fzInsert(void){
   int iScope = fzChoose(2);
   FzItem *p;
@@ -335,22 +339,22 @@ static void fzInsert(void){
   fzAdd(fzInt(fzNow));
   switch( fzChoose(3) ){
     case 0:
-      fzGuarded("INSERT INTO claimq_batch(session_id, payload, enqueued_at_ms)"
+      fzGuarded("INSERT INTO claimq_batch(session, payload, enqueued_at_ms)"
           " VALUES('s'||?2, ?1, ?3)", "", 0, 0);
       p = fzNewItem(FZ_SESSION, iScope, -1);
       fzNArg = 0;
-      fzGuarded("SELECT batch_id FROM claimq_batch"
+      fzGuarded("SELECT " FZ_BATCH_ID " FROM claimq_batch"
           " ORDER BY enqueue_seq DESC LIMIT 1", "", fzAnswerRow, 0);
       snprintf(p->zBatch, sizeof(p->zBatch), "%s", fzA.z);
       break;
     case 1:
-      fzGuarded("INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
+      fzGuarded("INSERT INTO claimq_job(lane, payload, created_at_ms,"
           " available_at_ms) VALUES('l'||?2, ?1, ?3, ?3+5)", "", 0, 0);
       fzNewItem(FZ_LANE, iScope, -1);
       fzNewJob(fzM.nItem-1, sqlite3_last_insert_rowid(fzDb.db));
       break;
     default:
-      fzGuarded("INSERT INTO claimq_message(queue_name, partition, payload,"
+      fzGuarded("INSERT INTO claimq_message(queue, partition, payload,"
           " created_at_ms) VALUES('q', ?2, ?1, ?3)", "", 0, 0);
       fzPublished(iScope, fzM.aPart[iScope].iLast+1,
                   fzNewItem(FZ_OUTBOX, iScope, -1));
@@ -366,7 +370,7 @@ static int fzBulkRow(void *pArg, sqlite3_stmt *pStmt){
   return 1;
 }
 
-/* So many that fall due at once that claims have to promote them. */
+/* Enough that fall due at once for claims to have to promote them. */
 static void fzBulk(void){
   int i, eKind = fzChoose(2) ? FZ_LANE : FZ_SESSION;
   int iFirst = fzM.nItem;
@@ -378,14 +382,14 @@ static void fzBulk(void){
   for(i=0; i<70; i++) fzNewItem(eKind, 0, -1);
   if( eKind==FZ_SESSION ){
     fzGuarded("WITH c(i) AS (SELECT ?1 UNION ALL SELECT i+1 FROM c WHERE i<?2)"
-        " INSERT INTO claimq_batch(session_id, payload, enqueued_at_ms,"
+        " INSERT INTO claimq_batch(session, payload, enqueued_at_ms,"
         " available_at_ms) SELECT 's0', i, ?3, ?3+10 FROM c", "", 0, 0);
     fzNArg = 1;
-    fzGuarded("SELECT payload, batch_id FROM claimq_batch WHERE payload>=?1",
-        "", fzBulkRow, 0);
+    fzGuarded("SELECT payload, " FZ_BATCH_ID " FROM claimq_batch"
+        " WHERE payload>=?1", "", fzBulkRow, 0);
   }else{
     fzGuarded("WITH c(i) AS (SELECT ?1 UNION ALL SELECT i+1 FROM c WHERE i<?2)"
-        " INSERT INTO claimq_job(lane_id, payload, created_at_ms,"
+        " INSERT INTO claimq_job(lane, payload, created_at_ms,"
         " available_at_ms) SELECT 'l0', i, ?3, ?3+10 FROM c", "", 0, 0);
     fzNArg = 1;
     fzGuarded("SELECT payload, job_id FROM claimq_job WHERE payload>=?1"
@@ -484,6 +488,7 @@ static void fzClaimSession(void){
   fzClaimArgs(FZ_SESSION);
   fzAdd(fzText(fzChoose(8)==7 ? "active_turn_checkpoint" : "idle"));
   fzAdd(fzText(azTake[fzChoose(5)]));
+  fzAdd(fzNull());
   fzAdd(fzInt(fzNow));
   fzClaimRows(FZ_COLS, "claimq", fzItemRow);
 }
@@ -508,13 +513,13 @@ static void fzCheckLimits(void){
     FzVal a[2];
     a[0] = fzText(fzM.aClaim[i].zId);
     a[1] = fzInt(fzNow);
-    if( fzCount("SELECT count(*) FROM claimq_limit AS l, ("
-        "SELECT lane_id, group_key, count(*) AS n FROM claimq_job"
-        " WHERE expires_at_ms>?2 GROUP BY lane_id, group_key"
-        " UNION ALL SELECT lane_id, NULL, count(*) FROM claimq_job"
-        " WHERE expires_at_ms>?2 GROUP BY lane_id) AS u, claimq_job AS j"
+    if( fzCount("SELECT count(*) FROM claimq_policy AS l, ("
+        "SELECT lane, group_key, count(*) AS n FROM claimq_job"
+        " WHERE expires_at_ms>?2 GROUP BY lane, group_key"
+        " UNION ALL SELECT lane, NULL, count(*) FROM claimq_job"
+        " WHERE expires_at_ms>?2 GROUP BY lane) AS u, claimq_job AS j"
         " WHERE j.claim_id=?1 AND j.expires_at_ms>?2"
-        " AND l.lane_id=j.lane_id AND u.lane_id=j.lane_id"
+        " AND l.lane=j.lane AND u.lane=j.lane"
         " AND (u.group_key IS NULL AND u.n>l.max_active"
         "   OR u.group_key=j.group_key AND u.n>l.group_max_active)", 2, a) ){
       fzDie("claim %s is one too many", fzM.aClaim[i].zId);
@@ -577,7 +582,7 @@ static void fzLimit(void){
           n ? fzInt(1+fzChoose(200)) : fzNull());
   }
   fzOpt("now_ms", fzInt(fzNow));
-  fzFunc("claimq_limit", "");
+  fzFunc("claimq_policy", "");
 }
 
 /* A row of claimq_outbox: in order, after the cursor. */
@@ -618,11 +623,13 @@ static void fzClaimLetter(void){
   static const char *const azSource[] = {
     0, 0, 0, "session", "lane", "outbox"
   };
+  const char *zSource;
   if( !fzRoomForClaims() ) return;
   fzBeginArgs();
-  fzAdd(fzText(azSource[fzChoose(6)]));
+  zSource = azSource[fzChoose(6)];
   fzAdd(fzNull());
   fzClaimArgs(FZ_LETTER);
+  fzAdd(fzText(zSource));
   fzAdd(fzInt(fzNow));
   fzClaimRows(FZ_COLS, "claimq_dead_letter", fzItemRow);
 }
@@ -657,11 +664,11 @@ static void fzContest(void){
   fzClaimTtl = fzTtl();
   fzClaimMax = 1;
   fzClaimRow = 0;
-  fzAdd(fzInt(fzClaimScope));
   fzAdd(fzText("label"));
   fzAdd(fzText(fzOwner[fzChoose(2)]));
   fzAdd(fzInt(fzClaimTtl));
   fzAdd(fzNull());
+  fzAdd(fzInt(fzClaimScope));
   fzAdd(fzInt(fzNow));
   fzClaimRows("outcome, " FZ_CLAIM_COLS ", 0, 0", "claimq_contest",
               fzContestRow);
@@ -813,7 +820,7 @@ static void fzVerbCheck(
     if( zCode==0 || bLost ) fzDie("a contest was rejected");
   }else if( fzBadCount && zCode && strcmp(zCode, "bad_argument")==0 ){
     /* Refused, and nothing is settled. */
-  }else if( zCode && strcmp(zCode, "conflict")==0 ){
+  }else if( zCode && strcmp(zCode, "no_slot")==0 ){
     /* It has expired, and the slot is taken. */
     if( p->eKind!=FZ_LANE || eVerb!=FZ_RENEW || !bRight || p->bOver
      || p->iExpires>fzNow
@@ -855,11 +862,9 @@ static void fzVerb(void){
   fzAdd(fzText(bRight ? p->zToken : fzM.aClaim[fzChoose(fzM.nClaim)].zToken));
   bRight = strcmp(fzArg[1].z, p->zToken)==0;
   if( eVerb==FZ_RETRY || eVerb==FZ_REJECT ) fzAdd(fzText("reason"));
-  if( eVerb==FZ_RENEW ){
-    fzAdd(fzInt(iTtl));
-    fzAdd(fzInt(fzNow));
-  }else if( eVerb!=FZ_GUARD ){
-    fzOpt("now_ms", fzInt(fzNow));
+  if( eVerb==FZ_RENEW ) fzAdd(fzInt(iTtl));
+  fzOpt("now_ms", fzInt(fzNow));
+  if( eVerb!=FZ_RENEW && eVerb!=FZ_GUARD ){
     if( (eVerb==FZ_RELEASE || eVerb==FZ_RETRY) && fzChoose(3)==2 ){
       fzOpt("delay_ms", fzInt(iTtl));
       nKeep = iTtl;
@@ -869,7 +874,7 @@ static void fzVerb(void){
     }
   }
   snprintf(zName, sizeof(zName), "claimq_%s", fzVerbName[eVerb]);
-  zCode = fzFunc(zName, " claim_lost bad_argument conflict ");
+  zCode = fzFunc(zName, " claim_lost bad_argument no_slot ");
   fzVerbCheck(p, eVerb, bRight, zCode);
   if( zCode || p->bOver ) return;
   if( eVerb==FZ_RENEW ){
@@ -984,7 +989,8 @@ static void fzGrant(void){
   fzAdd(fzText(fzOwner[fzChoose(2)]));
   fzAdd(fzInt(fzTtl()));
   fzOpt("now_ms", fzInt(fzNow));
-  bOk = p->eState==FZ_WAIT && p->bActive && !fzLive(p->iClaim, fzNow);
+  bOk = p->eState==FZ_WAIT && p->bActive && p->bGrant
+     && !fzLive(p->iClaim, fzNow);
   if( (fzFunc("claimq_grant", " not_found not_reclaimable ")==0)!=bOk ){
     fzDie("grant of job %lld: %s", p->iRow, fzDb.zErr);
   }
@@ -1091,7 +1097,7 @@ static void fzRequeue(void){
 
 static void fzVacuum(void){
   fzBeginArgs();
-  if( fzChoose(2) ) fzOpt("limit", fzInt(fzChoose(5)));
+  if( fzChoose(2) ) fzOpt("max", fzInt(fzChoose(5)));
   if( fzChoose(2) ){
     fzOpt("older_than_ms", fzInt(fzTtl()));
     fzM.bOldGone = 1;
@@ -1286,11 +1292,11 @@ static void fzScan(void){
   fzLook("SELECT 3, letter_id, fencing_token, payload,"
       " status IN ('pending','reprocessing'), claim_id, expires_at_ms"
       " FROM claimq_letter", fzCheckRow);
-  fzLook("SELECT 4, holder_id, fencing_token, subject_kind, 0, claim_id,"
+  fzLook("SELECT 4, holder_id, fencing_token, kind, 0, claim_id,"
       " expires_at_ms FROM claimq_holder", fzCheckRow);
   fzLook("SELECT m.payload FROM claimq_message AS m, claimq_partition AS p"
-      " WHERE p.queue_name=m.queue_name AND p.partition=m.partition"
-      " AND m.seq>p.processed_seq", fzMessageSeen);
+      " WHERE p.queue=m.queue AND p.partition=m.partition"
+      " AND (m.seq IS NULL OR m.seq>p.processed_seq)", fzMessageSeen);
   fzLook("SELECT job_id, state FROM claimq_job", fzJobRow);
   fzCheckJobs();
 }
@@ -1418,9 +1424,9 @@ static void fzBeginOps(void){
   if( sqlite3_open(":memory:", &db.db) ) fzDie("open");
   fzMust(&db, "PRAGMA page_size=512");
   if( sqlite3_claimq_init(db.db, 0, 0) ) fzDie("loading failed");
-  fzMust(&db, "SELECT claimq_init()");
+  fzMust(&db, "SELECT claimq_init('all', 1)");
   fzMust(&db, "SELECT claimq_queue('q', 3)");
-  fzMust(&db, "SELECT claimq_limit('other', 'max_active', 1)");
+  fzMust(&db, "SELECT claimq_policy('other', 'max_active', 1)");
   fzMust(&db, "CREATE TABLE mine(a,b,c,d,e,f,g)");
   fzImage = fzSave(&db);
   fzClose(&db);

@@ -37,6 +37,9 @@ static void fzSchedule(void){
   /* With the same spec its next time is kept. */
   p->iFrom = old.iSpec==iSpec && old.iNext>=0 && p->bEnabled
            ? old.iFrom : fzNow;
+  /* What has come does not come again, by whatever spec and clock. */
+  p->iLast = old.iSpec>=0 && old.bEnabled ? old.iLast : -1;
+  if( p->iFrom<p->iLast ) p->iFrom = p->iLast;
   if( p->eCatchUp==1 && p->iFrom<fzNow ){
     p->iUntil = fzAddSat(p->iFrom, nMore*fzSpec[iSpec].nMs);
   }
@@ -84,7 +87,7 @@ static int fzTickOpen(int i, i64 iTime){
   a[0] = fzText(fzLane[i]);
   a[1] = fzText(fzSchedName[i]);
   a[2] = fzInt(iTime);
-  return fzCount("SELECT count(*) FROM claimq_job WHERE lane_id=?1"
+  return fzCount("SELECT count(*) FROM claimq_job WHERE lane=?1"
       " AND source_key='schedule:'||?2||':'||?3"
       " AND terminal_at_ms IS NULL", 3, a)>0;
 }
@@ -154,5 +157,6 @@ static void fzTicksPut(int i){
   if( fzNTick<0 ) return;
   p->iFrom = p->iUntil<fzNow ? p->iUntil : fzNow;
   p->iFrom = p->iFrom/fzSpec[p->iSpec].nMs*fzSpec[p->iSpec].nMs;
+  p->iLast = p->iFrom;
   p->iNext = fzTickAfter(p, p->iFrom);
 }

@@ -3,6 +3,7 @@ import claimq.Job;
 import claimq.Worker;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
@@ -11,7 +12,7 @@ import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /**
- * The story of tcl/story.tcl, told with the jar.
+ * The story of tcl/test/story.tcl, with the jar.
  *
  * <pre>
  * java Story calls DATABASE
@@ -76,11 +77,78 @@ public final class Story {
     }
   }
 
-  static Object handle(Connection db, Job job) throws Exception {
+  /** What has a text that throws. */
+  static final class Odd extends RuntimeException {
+    @Override
+    public String getMessage() {
+      throw new IllegalStateException("no text");
+    }
+  }
+
+  static void odd(long attempt) throws Exception {
+    if (attempt == 0) {
+      throw new Job.Retry("negative", Duration.ofMillis(-1));
+    }
+    if (attempt == 1) {
+      throw new Job.Retry("half", Duration.ofNanos(500_000));
+    }
+    if (attempt == 2) {
+      throw new Odd();
+    }
+  }
+
+  private static Connection own;
+
+  static Connection connection(String file) throws Exception {
+    if (own == null) {
+      own = Claimq.connect(file);
+    }
+    return own;
+  }
+
+  static void note(String name, String word) throws Exception {
+    Files.writeString(Path.of(name + ".log"), word + "\n",
+        StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+  }
+
+  static void steps(String file, Job job, String name) throws Exception {
+    Map<String, Long> first = job.step("one", () -> {
+      note(name, "one");
+      return Map.of("n", 1L);
+    });
+    if (job.attempt == 0) {
+      throw new Job.Retry("again", Duration.ofMillis(1));
+    }
+    job.sleep(1);
+    long child = job.<Long>step("child", () -> {
+      note(name, "child");
+      return ((Number) Claimq.call(connection(file),
+          "SELECT claimq_submit(?, 'count')", job.row.get("lane"))).longValue();
+    });
+    job.waitFor(child);
+    job.step("two", () -> {
+      note(name, "two");
+      return first.get("n") + 1;
+    });
+  }
+
+  static Object handle(String file, Job job) throws Exception {
     String[] words = job.text().split(" ");
     switch (words[0]) {
+      case "odd":
+        odd(job.attempt);
+        break;
+      case "never":
+        throw new Job.Retry("never", Duration.ofSeconds(Long.MAX_VALUE));
+      case "what":
+        return new Object() {
+          @Override
+          public String toString() {
+            throw new IllegalStateException("no text");
+          }
+        };
       case "count":
-        try (Statement statement = db.createStatement()) {
+        try (Statement statement = connection(file).createStatement()) {
           statement.execute("INSERT INTO done VALUES (" + job.id + ")");
         }
         break;
@@ -100,6 +168,9 @@ public final class Story {
         write(words[1] + ".begun");
         waitUntil(() -> Files.exists(Path.of(words[1] + ".go")));
         break;
+      case "steps":
+        steps(file, job, words[1]);
+        break;
       case "lost":
         write(words[1] + ".begun");
         waitUntil(job::isLost);
@@ -112,15 +183,17 @@ public final class Story {
   }
 
   public static void main(String[] args) throws Exception {
-    try (Connection db = Claimq.connect(args[1])) {
-      if (args[0].equals("calls")) {
-        calls(db);
-        return;
-      }
-      Worker worker = new Worker(args[1], args[2], job -> handle(db, job));
-      worker.lease = Duration.ofMillis(Long.parseLong(args[3]));
-      worker.batch = Integer.parseInt(args[4]);
-      System.out.println("begun " + worker.run());
+    if (args[0].equals("calls")) {
+      calls(connection(args[1]));
+      return;
     }
+    Worker worker = new Worker(args[1], args[2], job -> handle(args[1], job));
+    worker.lease = Duration.ofMillis(Long.parseLong(args[3]));
+    worker.batch = Integer.parseInt(args[4]);
+    String timeout = System.getenv("STORY_TIMEOUT_MS");
+    if (timeout != null) {
+      worker.timeout = Duration.ofMillis(Long.parseLong(timeout));
+    }
+    System.out.println("begun " + worker.run());
   }
 }

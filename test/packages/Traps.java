@@ -16,7 +16,7 @@ import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
 
 /**
- * The traps of ext/java/README.md, and the way around each of them.
+ * The traps of ext/lang/java/README.md, and the way around each of them.
  *
  * <pre>java Traps NAME DATABASE</pre>
  *
@@ -207,9 +207,9 @@ public final class Traps {
   /** A worker with all options; its handler returns or throws anything. */
   static void worker(String file) throws Exception {
     try (Connection db = fresh(file, 0)) {
-      for (String payload : List.of("object", "error", "last")) {
+      for (String payload : List.of("object", "error", "elsewhere", "last")) {
         Claimq.call(db, "SELECT claimq_submit('l', ?, 'capabilities',"
-            + " '[\"gpu\"]', 'partition_key', 3)", payload);
+            + " '[\"gpu\"]', 'partition', ?)", payload, payload.length());
       }
       AtomicReference<Worker> self = new AtomicReference<>();
       Worker worker = new Worker(file, "l", job -> {
@@ -227,35 +227,37 @@ public final class Traps {
       worker.owner = "me";
       worker.lease = Duration.ofSeconds(60);
       worker.batch = 2;
-      worker.capabilities = "[\"cpu\", \"gpu\"]";
-      worker.partition = 3;
+      worker.capabilities = List.of("cpu", "gpu");
+      worker.partitions = new long[] {4, 5, 6};
       System.out.println("begun: " + worker.run());
       show(db);
     }
   }
 
-  /** What cannot be settled ends the worker, which gives back what it holds. */
-  static void unsettled(String file) throws Exception {
-    try (Connection db = fresh(file, 3)) {
+  /** An interrupt of the handler is a failed attempt, and not the end. */
+  static void interrupted(String file) throws Exception {
+    try (Connection db = fresh(file, 1)) {
+      Claimq.call(db, "SELECT claimq_submit('l', 'x', 'partition', 7)");
+      AtomicReference<Worker> self = new AtomicReference<>();
       Worker worker = new Worker(file, "l", job -> {
-        throw new Job.Retry("yesterday", Duration.ofHours(-1));
+        Thread.currentThread().interrupt();
+        if (job.id == 1) {
+          Thread.sleep(1);
+        }
+        self.get().stop();
+        return "done";
       });
-      worker.owner = "me";
-      worker.batch = 2;
-      try {
-        worker.run();
-      } catch (SQLException error) {
-        System.out.println("run: " + Claimq.code(error));
-      }
+      self.set(worker);
+      System.out.println("begun: " + worker.run());
       show(db);
     }
   }
 
   static void show(Connection db) throws SQLException {
     for (Map<String, Object> row : Claimq.rows(db, "SELECT payload || ' ' ||"
-        + " state || ' ' || coalesce(result, last_error, settled_owner_id,"
+        + " state || ' ' || coalesce(result, last_error, settled_owner,"
         + " 'none') AS line FROM claimq_job")) {
-      System.out.println(row.get("line"));
+      System.out.println(String.valueOf(row.get("line")).split("\n")[0]);
     }
   }
 
@@ -279,8 +281,8 @@ public final class Traps {
       case "worker":
         worker(args[1]);
         break;
-      case "unsettled":
-        unsettled(args[1]);
+      case "interrupted":
+        interrupted(args[1]);
         break;
       default:
         hikari(args[1]);

@@ -1,4 +1,4 @@
-// The story of tcl/story.tcl, told with the Go module.
+// The story of tcl/test/story.tcl, with the Go module.
 //
 //	story calls DATABASE
 //	story worker DATABASE LANE LEASE_MS BATCH
@@ -10,9 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"example.com/claimq"
@@ -78,23 +82,92 @@ func write(name string) {
 	must(os.Rename(name+".tmp", name))
 }
 
+// An error whose text panics.
+type oddError struct{}
+
+func (oddError) Error() string { panic("no text") }
+
+func odd(attempt int64) error {
+	switch attempt {
+	case 0:
+		return claimq.Retry("negative", -time.Millisecond)
+	case 1:
+		return claimq.Retry("half", time.Millisecond/2)
+	case 2:
+		return oddError{}
+	}
+	return nil
+}
+
+type object struct {
+	N int `json:"n"`
+}
+
+func steps(job *claimq.Job, db *sql.DB, name string) error {
+	note := func(word string) {
+		file, err := os.OpenFile(name+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		must(err)
+		_, err = file.WriteString(word + "\n")
+		must(errors.Join(err, file.Close()))
+	}
+	first, err := claimq.Step(job, "one", func() (object, error) {
+		note("one")
+		return object{1}, nil
+	})
+	if err == nil && job.Attempt == 0 {
+		return claimq.Retry("again", time.Millisecond)
+	}
+	if err == nil {
+		err = job.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		return err
+	}
+	child, err := claimq.Step(job, "child", func() (id int64, err error) {
+		note("child")
+		err = db.QueryRow("SELECT claimq_submit(?, 'count')", os.Args[3]).Scan(&id)
+		return id, err
+	})
+	if err == nil {
+		err = job.WaitFor(child)
+	}
+	if err == nil {
+		_, err = job.Step("two", func() (any, error) {
+			note("two")
+			return first.N + 1, nil
+		})
+	}
+	return err
+}
+
 func main() {
-	db, err := claimq.Open(os.Args[2])
-	must(err)
-	defer db.Close()
+	signal.Ignore(syscall.SIGXFSZ) // for a disk that is full
+	open := sync.OnceValue(func() *sql.DB {
+		db, err := claimq.Open(os.Args[2])
+		must(err)
+		return db
+	})
 	if os.Args[1] == "calls" {
-		calls(db)
+		calls(open())
 		return
 	}
+	timeout, _ := strconv.Atoi(os.Getenv("STORY_TIMEOUT_MS"))
 	lease, _ := strconv.Atoi(os.Args[4])
 	batch, _ := strconv.Atoi(os.Args[5])
 	worker := claimq.Worker{Path: os.Args[2], Lane: os.Args[3], Batch: batch,
-		Lease: time.Duration(lease) * time.Millisecond}
+		Lease:   time.Duration(lease) * time.Millisecond,
+		Timeout: time.Duration(timeout) * time.Millisecond}
 	worker.Handler = func(ctx context.Context, job *claimq.Job) (any, error) {
 		word, name, _ := strings.Cut(job.Text(), " ")
 		switch {
+		case word == "odd" && job.Attempt < 3:
+			return nil, odd(job.Attempt)
+		case word == "never":
+			return nil, claimq.Retry("never", math.MaxInt64)
+		case word == "what":
+			return make(chan int), nil
 		case word == "count":
-			_, err := db.Exec("INSERT INTO done VALUES (?)", job.ID)
+			_, err := open().Exec("INSERT INTO done VALUES (?)", job.ID)
 			must(err)
 		case word == "fail" && job.Attempt == 0:
 			return nil, errors.New("no luck")
@@ -105,6 +178,10 @@ func main() {
 		case word == "hold":
 			write(name + ".begun")
 			waitFor(name + ".go")
+		case word == "steps":
+			if err := steps(job, open(), name); err != nil {
+				return nil, err
+			}
 		case word == "lost":
 			write(name + ".begun")
 			<-ctx.Done()

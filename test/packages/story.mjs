@@ -1,4 +1,4 @@
-// The story of tcl/story.tcl, told with the installed npm package.
+// The story of tcl/test/story.tcl, with the installed npm package.
 //
 //     node story.mjs calls DATABASE
 //     node story.mjs worker DATABASE LANE LEASE_MS BATCH
@@ -11,10 +11,12 @@ import * as claimq from 'claimq';
 
 const [what, file, lane, leaseMs, batch] = process.argv.slice(2);
 const driver = process.env.CLAIMQ_DRIVER;
-const db = claimq.open(file, {driver, timeoutMs: 30000});
-const all = (sql, ...values) => db.prepare(sql).all(...values);
+let opened;
+const open = () => opened ??= claimq.open(file, {driver, timeoutMs: 30000});
+const all = (sql, ...values) => open().prepare(sql).all(...values);
 
 function calls() {
+  const db = open();
   console.log('version', all('SELECT claimq_version() AS v')[0].v);
   console.log('journal', all('PRAGMA journal_mode')[0].journal_mode);
 
@@ -47,7 +49,6 @@ function calls() {
     if (!(error instanceof RangeError)) throw error;
   }
   order(2, 'y', false);
-  db.close();
 }
 
 function write(name) {
@@ -55,10 +56,38 @@ function write(name) {
   fs.renameSync(`${name}.tmp`, name);
 }
 
+function odd(attempt) {
+  if (attempt === 0) throw new claimq.Retry('negative', -1);
+  if (attempt === 1) throw new claimq.Retry('half', 0.5);
+  if (attempt === 2) {
+    throw {delayMs: '1s', get message() { throw new Error('no text'); }};
+  }
+}
+
+async function steps(job, name) {
+  const note = (word, value) => {
+    fs.appendFileSync(`${name}.log`, `${word}\n`);
+    return value;
+  };
+  const first = await job.step('one', () => note('one', {n: 1}));
+  if (job.attempt === 0) throw new claimq.Retry('again', 1);
+  await job.sleep(1);
+  const child = await job.step('child', () => note('child',
+    all("SELECT claimq_submit(?, 'count') AS id", lane)[0].id));
+  await job.waitFor([child]);
+  await job.step('two', async () => note('two', first.n + 1));
+}
+
 async function handle(job) {
   const [word, name] = job.payload.split(' ');
-  if (word === 'count') {
-    db.prepare('INSERT INTO done VALUES (?)').run(job.id);
+  if (word === 'odd') {
+    odd(job.attempt);
+  } else if (word === 'never') {
+    throw new claimq.Retry('never', 2 ** 70);
+  } else if (word === 'what') {
+    return {what: 1n};
+  } else if (word === 'count') {
+    open().prepare('INSERT INTO done VALUES (?)').run(job.id);
   } else if (word === 'fail' && job.attempt === 0) {
     throw new Error('no luck');
   } else if (word === 'later' && job.attempt === 0) {
@@ -68,6 +97,8 @@ async function handle(job) {
   } else if (word === 'hold') {
     write(`${name}.begun`);
     while (!fs.existsSync(`${name}.go`)) await sleep(10);
+  } else if (word === 'steps') {
+    await steps(job, name);
   } else if (word === 'lost') {
     write(`${name}.begun`);
     while (!job.lost.aborted) await sleep(10);
@@ -80,7 +111,8 @@ if (what === 'calls') {
   calls();
 } else {
   const begun = await new claimq.Worker(file, lane, handle,
-    {leaseMs: Number(leaseMs), batch: Number(batch), driver}).run();
+    {leaseMs: Number(leaseMs), batch: Number(batch), driver,
+      timeoutMs: Number(process.env.STORY_TIMEOUT_MS ?? 30000)}).run();
   console.log('begun', begun);
-  db.close();
 }
+opened?.close();

@@ -1,5 +1,5 @@
 <?php
-// The story of tcl/story.tcl, told with Claimq.php.
+// The story of tcl/test/story.tcl, with Claimq.php.
 //
 //     php story.php CLAIMQ.PHP calls DATABASE
 //     php story.php CLAIMQ.PHP worker DATABASE LANE LEASE_MS BATCH
@@ -53,10 +53,54 @@ function write(string $name): void
     rename("$name.tmp", $name);
 }
 
-function handle(SQLite3 $db, ClaimqJob $job): string
+final class Odd extends Exception
 {
+    public string $delayMs = 'soon';
+}
+
+function odd(int $attempt): void
+{
+    if ($attempt === 0) {
+        throw new ClaimqRetry('negative', -1);
+    }
+    if ($attempt === 1) {
+        throw new ClaimqRetry('half', 0.5);
+    }
+    if ($attempt === 2) {
+        throw new Odd("no text: \xff");
+    }
+}
+
+function steps(ClaimqJob $job, SQLite3 $db, string $name): void
+{
+    $note = function (string $word, mixed $value) use ($name): mixed {
+        file_put_contents("$name.log", "$word\n", FILE_APPEND);
+        return $value;
+    };
+    $first = $job->step('one', fn () => $note('one', ['n' => 1]));
+    if ($job->attempt === 0) {
+        throw new ClaimqRetry('again', 1);
+    }
+    $job->sleep(1);
+    $child = $job->step('child', fn () => $note('child',
+        Claimq::value($db, "SELECT claimq_submit(?, 'count')",
+            $GLOBALS['argv'][4])));
+    $job->waitFor([$child]);
+    $job->step('two', fn () => $note('two', $first['n'] + 1));
+}
+
+function handle(string $path, ClaimqJob $job): mixed
+{
+    static $db;
     [$word, $name] = explode(' ', $job->payload . ' ');
-    if ($word === 'count') {
+    if ($word === 'odd') {
+        odd($job->attempt);
+    } elseif ($word === 'never') {
+        throw new ClaimqRetry('never', 2 ** 70);
+    } elseif ($word === 'what') {
+        return ['what' => NAN];
+    } elseif ($word === 'count') {
+        $db ??= Claimq::open($path);
         $db->exec("INSERT INTO done VALUES ({$job->id})");
     } elseif ($word === 'fail' && $job->attempt === 0) {
         throw new RuntimeException('no luck');
@@ -70,6 +114,9 @@ function handle(SQLite3 $db, ClaimqJob $job): string
             usleep(10000);
             clearstatcache();
         }
+    } elseif ($word === 'steps') {
+        $db ??= Claimq::open($path);
+        steps($job, $db, $name);
     } elseif ($word === 'lost') {
         write("$name.begun");
         while (!$job->lost()) {
@@ -80,12 +127,13 @@ function handle(SQLite3 $db, ClaimqJob $job): string
     return "did {$job->payload}";
 }
 
-$db = Claimq::open($path);
 if ($what === 'calls') {
-    calls($db);
+    calls(Claimq::open($path));
 } else {
     $worker = new ClaimqWorker($path, $argv[4],
-        fn (ClaimqJob $job) => handle($db, $job),
-        leaseMs: (int) $argv[5], batch: (int) $argv[6]);
-    echo 'begun ', $worker->run(), "\n";
+        fn (ClaimqJob $job) => handle($path, $job),
+        leaseMs: (int) $argv[5], batch: (int) $argv[6],
+        timeoutMs: (int) (getenv('STORY_TIMEOUT_MS') ?: 30000));
+    $begun = $worker->run();
+    echo "begun $begun\n";
 }

@@ -1,8 +1,9 @@
-"""The story of tcl/story.tcl, told with the installed Python package.
+"""The story of tcl/test/story.tcl, with the installed Python package.
 
     python3 story.py calls DATABASE
     python3 story.py worker DATABASE LANE LEASE_MS BATCH
 """
+import functools
 import os
 import sys
 import time
@@ -57,10 +58,53 @@ def write(name, text):
     os.rename(name + ".tmp", name)
 
 
+@functools.lru_cache(None)
+def connection():
+    return claimq.connect(path)
+
+
+class Odd(Exception):
+    delay_ms = "soon"
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def odd(attempt):
+    if attempt == 0:
+        raise claimq.Retry("negative", delay_ms=-1)
+    if attempt == 1:
+        raise claimq.Retry("half", delay_ms=0.5)
+    if attempt == 2:
+        raise Odd
+
+
+def steps(job, name):
+    def note(word, value):
+        with open(name + ".log", "a") as file:
+            file.write(word + "\n")
+        return value
+
+    first = job.step("one", lambda: note("one", {"n": 1}))
+    if job.attempt == 0:
+        raise claimq.Retry("again", delay_ms=1)
+    job.sleep(1)
+    child = job.step("child", lambda: note("child", connection().execute(
+        "SELECT claimq_submit(?, 'count')", [lane]).fetchone()[0]))
+    job.wait_for([child])
+    job.step("two", lambda: note("two", first["n"] + 1))
+
+
 def handle(job):
     word, _, name = job.payload.partition(" ")
-    if word == "count":
-        db.execute("INSERT INTO done VALUES (?)", [job.id])
+    if word == "odd":
+        odd(job.attempt)
+    elif word == "never":
+        raise claimq.Retry("never", delay_ms=2**70)
+    elif word == "what":
+        return {"what": object()}
+    elif word == "count":
+        connection().execute("INSERT INTO done VALUES (?)", [job.id])
     elif word == "fail" and job.attempt == 0:
         raise ValueError("no luck")
     elif word == "later" and job.attempt == 0:
@@ -70,6 +114,8 @@ def handle(job):
     elif word == "hold":
         write(name + ".begun", "")
         wait_for(name + ".go")
+    elif word == "steps":
+        steps(job, name)
     elif word == "lost":
         write(name + ".begun", "")
         job.lost.wait()
@@ -82,7 +128,7 @@ if sys.argv[1] == "calls":
     calls(sys.argv[2])
 else:
     path, lane, lease_ms, batch = sys.argv[2:]
-    db = claimq.connect(path)
+    timeout_ms = int(os.environ.get("STORY_TIMEOUT_MS", 30000))
     begun = claimq.Worker(path, lane, handle, lease_ms=int(lease_ms),
-                          batch=int(batch)).run()
+                          batch=int(batch), timeout=timeout_ms / 1000).run()
     print("begun", begun)

@@ -1,4 +1,4 @@
-# The story of tcl/story.tcl, told with the installed gem.
+# The story of tcl/test/story.tcl, with the installed gem.
 #
 #     ruby story.rb calls DATABASE
 #     ruby story.rb worker DATABASE LANE LEASE_MS BATCH
@@ -44,10 +44,50 @@ def write(name)
   File.rename("#{name}.tmp", name)
 end
 
-def handle(db, job)
+class Odd < StandardError
+  def delay_ms
+    'soon'
+  end
+
+  def message
+    raise 'no text'
+  end
+end
+
+def odd(attempt)
+  case attempt
+  when 0 then raise Claimq::Retry.new('negative', delay_ms: -1)
+  when 1 then raise Claimq::Retry.new('half', delay_ms: 0.5)
+  when 2 then raise Odd
+  end
+end
+
+def steps(job, name)
+  note = lambda do |word|
+    File.write("#{name}.log", "#{word}\n", mode: 'a')
+  end
+  first = job.step('one') { note['one'] && { n: 1 } }
+  raise Claimq::Retry.new('again', delay_ms: 1) if job.attempt.zero?
+
+  job.sleep(1)
+  child = job.step('child') do
+    note['child']
+    ($db ||= Claimq.open(ARGV[1])).get_first_value(
+      "SELECT claimq_submit(?, 'count')", [ARGV[2]]
+    )
+  end
+  job.wait_for([child])
+  job.step('two') { note['two'] && first['n'] + 1 }
+end
+
+def handle(path, job)
   word, name = job.payload.split
   case word
-  when 'count' then db.execute('INSERT INTO done VALUES (?)', [job.id])
+  when 'odd' then odd(job.attempt)
+  when 'never' then raise Claimq::Retry.new('never', delay_ms: 2**70)
+  when 'what' then return { what: Float::NAN }
+  when 'count'
+    ($db ||= Claimq.open(path)).execute('INSERT INTO done VALUES (?)', [job.id])
   when 'fail' then raise 'no luck' if job.attempt.zero?
   when 'later'
     raise Claimq::Retry.new('later', delay_ms: 1) if job.attempt.zero?
@@ -55,6 +95,7 @@ def handle(db, job)
   when 'hold'
     write("#{name}.begun")
     sleep(0.01) until File.exist?("#{name}.go")
+  when 'steps' then steps(job, name)
   when 'lost'
     write("#{name}.begun")
     sleep(0.01) until job.lost?
@@ -67,10 +108,11 @@ what, path, lane, lease_ms, batch = ARGV
 if what == 'calls'
   calls(path)
 else
-  db = Claimq.open(path)
+  timeout = ENV.fetch('STORY_TIMEOUT_MS', 30_000).to_i / 1000.0
   worker = Claimq::Worker.new(path, lane, lease_ms: lease_ms.to_i,
-                                          batch: batch.to_i) do |job|
-    handle(db, job)
+                                          batch: batch.to_i,
+                                          timeout: timeout) do |job|
+    handle(path, job)
   end
   puts "begun #{worker.run}"
 end

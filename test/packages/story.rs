@@ -1,9 +1,13 @@
-//! The story of tcl/story.tcl, told with the Rust crate.
+//! The story of tcl/test/story.tcl, with the Rust crate.
 //!
 //!     story calls DATABASE
 //!     story worker DATABASE LANE LEASE_MS BATCH
-use claimq::{Code, Failure};
-use rusqlite::{Connection, Result};
+use claimq::{Code, Failure, Outcome};
+use rusqlite::{types::Value, Connection, Result};
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, fs, path::Path, thread};
 
@@ -54,11 +58,24 @@ fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
-fn handle(db: &Connection, job: &claimq::Job) -> Result<String, Failure> {
+fn handle(
+    db: &Mutex<Option<Connection>>,
+    path: &str,
+    job: &claimq::Job,
+) -> Outcome<Did> {
     let (word, name) = job.text().split_once(' ').unwrap_or((job.text(), ""));
     let file = |suffix: &str| format!("{name}.{suffix}");
     match word {
+        "odd" => odd(job.attempt)?,
+        "never" => {
+            return Err(Failure::Retry {
+                reason: "never".into(),
+                delay: Some(Duration::MAX),
+            })
+        }
         "count" => {
+            let mut db = db.lock().unwrap();
+            let db = db.get_or_insert_with(|| claimq::open(path).unwrap());
             db.execute("INSERT INTO done VALUES (?)", [job.id])?;
         }
         "fail" if job.attempt == 0 => {
@@ -81,9 +98,67 @@ fn handle(db: &Connection, job: &claimq::Job) -> Result<String, Failure> {
             wait_until(|| job.lost());
             fs::write(file("lost"), "")?;
         }
+        "steps" => steps(job, path, name)?,
         _ => {}
     }
-    Ok(format!("did {}", job.text()))
+    Ok(Did(format!("did {}", job.text())))
+}
+
+fn steps(job: &claimq::Job, path: &str, name: &str) -> Outcome<()> {
+    let note = |word: &str| {
+        let name = format!("{name}.log");
+        let file = OpenOptions::new().append(true).create(true).open(name);
+        writeln!(file?, "{word}")
+    };
+    let first: HashMap<String, i64> = job.step_json("one", || {
+        note("one")?;
+        Ok(HashMap::from([("n".to_string(), 1)]))
+    })?;
+    if job.attempt == 0 {
+        let delay = Some(Duration::from_millis(1));
+        let reason = "again".to_string();
+        return Err(Failure::Retry { reason, delay });
+    }
+    job.sleep(Duration::from_millis(1))?;
+    let child = job.step("child", || {
+        note("child")?;
+        let id = claimq::submit(&claimq::open(path)?, &job.lane, "count", &[])?;
+        Ok(id.unwrap_or(0))
+    })?;
+    let Value::Integer(child) = child else {
+        return Err(Failure::Reject(format!("{child:?} is no id")));
+    };
+    job.wait_for(&[child])?;
+    job.step("two", || {
+        note("two")?;
+        Ok(first["n"] + 1)
+    })?;
+    Ok(())
+}
+
+/// What becomes of a job; SQLite has nothing for "what".
+struct Did(String);
+
+impl From<Did> for Value {
+    fn from(did: Did) -> Value {
+        if did.0 == "did what" {
+            panic!("no value");
+        }
+        Value::Text(did.0)
+    }
+}
+
+fn odd(attempt: i64) -> Outcome<()> {
+    let retry = |reason: &str, delay| {
+        let reason = reason.to_string();
+        Err(Failure::Retry { reason, delay })
+    };
+    match attempt {
+        0 => retry("none", Some(Duration::ZERO)),
+        1 => retry("half", Some(Duration::from_micros(500))),
+        2 => std::panic::panic_any(42),
+        _ => Ok(()),
+    }
 }
 
 fn main() -> Result<()> {
@@ -91,11 +166,14 @@ fn main() -> Result<()> {
     if args[0] == "calls" {
         return calls(&args[1]);
     }
-    let db = claimq::open(&args[1])?;
+    let db = Mutex::default();
     let mut worker = claimq::Worker::new(&args[1], &args[2]);
     worker.lease = Duration::from_millis(args[3].parse().unwrap());
     worker.batch = args[4].parse().unwrap();
-    let begun = worker.run(|job| handle(&db, job))?;
+    if let Ok(timeout) = env::var("STORY_TIMEOUT_MS") {
+        worker.timeout = Duration::from_millis(timeout.parse().unwrap());
+    }
+    let begun = worker.run(|job| handle(&db, &args[1], job))?;
     println!("begun {begun}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-// The traps of ext/go/README.md, and the way around each of them.
+// The traps of ext/lang/go/README.md, and the way around each of them.
 //
 //	traps NAME DATABASE
 //
@@ -112,14 +112,14 @@ func begin() {
 // panics.
 func values() {
 	db := fresh(0)
-	for _, payload := range []string{"object", "fail", "panic", "last"} {
+	for i, payload := range []string{"object", "fail", "panic", "last"} {
 		_, err := db.Exec(`SELECT claimq_submit('l', ?, 'capabilities',
-			'["gpu"]', 'partition_key', 3)`, payload)
+			'["gpu"]', 'partition', ?)`, payload, i%2+3)
 		must(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	worker := claimq.Worker{Path: os.Args[2], Lane: "l", Owner: "me", Batch: 3,
-		Capabilities: []string{"cpu", "gpu"}, Partition: 3}
+		Capabilities: []string{"cpu", "gpu"}, Partitions: []int{3, 4}}
 	worker.Handler = func(_ context.Context, job *claimq.Job) (any, error) {
 		switch job.Text() {
 		case "object":
@@ -138,21 +138,31 @@ func values() {
 	show(db)
 }
 
-// What cannot be settled ends the worker, which gives back all that it holds.
-func unsettled() {
-	db := fresh(3)
+// A delay that is over already: the job is tried again at once.  It is in a
+// partition that the worker does not name.
+func past() {
+	db := fresh(0)
+	exec(db, "SELECT claimq_submit('l', 'x', 'partition', 7)")
+	ctx, stop := context.WithCancel(context.Background())
 	worker := claimq.Worker{Path: os.Args[2], Lane: "l", Owner: "me", Batch: 2}
-	worker.Handler = func(context.Context, *claimq.Job) (any, error) {
-		return nil, claimq.Retry("yesterday", -time.Hour)
+	worker.Handler = func(_ context.Context, job *claimq.Job) (any, error) {
+		if job.Attempt == 0 {
+			return nil, claimq.Retry("yesterday", -time.Hour)
+		}
+		stop()
+		return "done", nil
 	}
-	begun, err := worker.Run(context.Background())
-	fmt.Println("begun:", begun, claimq.Code(err))
+	begun, err := worker.Run(ctx)
+	must(err)
+	fmt.Println("begun:", begun)
 	show(db)
 }
 
 func show(db *sql.DB) {
 	rows, err := db.Query(`SELECT payload || ' ' || state || ' ' ||
-		coalesce(result, last_error, settled_owner_id, 'none') FROM claimq_job`)
+		coalesce(result, replace(last_error, substr(last_error,
+			instr(last_error, char(10))), iif(last_error LIKE '%main.go:%',
+			' in main.go', '')), settled_owner, 'none') FROM claimq_job`)
 	must(err)
 	for rows.Next() {
 		var line string
@@ -163,5 +173,5 @@ func show(db *sql.DB) {
 
 func main() {
 	map[string]func(){"rows": rows, "exec": execute, "begin": begin,
-		"values": values, "unsettled": unsettled}[os.Args[1]]()
+		"values": values, "past": past}[os.Args[1]]()
 }

@@ -1,4 +1,4 @@
-// The traps of ext/node/README.md, and the way around each of them.
+// The traps of ext/lang/node/README.md, and the way around each of them.
 //
 //     node traps.mjs NAME DATABASE
 //
@@ -88,7 +88,8 @@ const traps = {
   // A handler returns, or throws, what SQLite has no value for.
   async values() {
     const db = fresh(0);
-    for (const payload of ['object', 'large', 'fail', 'code', 'last']) {
+    for (const payload of ['object', 'large', 'fail', 'code', 'bytes',
+      'last']) {
       db.prepare("SELECT claimq_submit('l', ?)").all(payload);
     }
     const worker = new claimq.Worker(file, 'l', async job => {
@@ -96,16 +97,41 @@ const traps = {
       if (job.payload === 'large') return 2n ** 70n;
       if (job.payload === 'fail') throw undefined;
       if (job.payload === 'code') return () => {};
+      if (job.payload === 'bytes') {
+        const bytes = new Uint8Array(8);
+        structuredClone(bytes.buffer, {transfer: [bytes.buffer]});
+        return bytes;                         // they are detached
+      }
       worker.stop();
-    }, {driver});
+    }, {driver, log() {}});
     console.log('begun:', await worker.run());
     for (const row of db.prepare(`SELECT payload, state,
-      coalesce(result, last_error, 'none') AS value FROM claimq_job`).all()) {
+      coalesce(nullif(result, x''), last_error, 'none') AS value
+      FROM claimq_job`).all()) {
       console.log(row.payload, row.state, row.value);
     }
   },
 
-  // node:sqlite wants to be told when it is opened.
+  // A worker takes from all partitions unless it is given some.
+  async partitions() {
+    const db = fresh(0);
+    for (const partition of [0, 1, 2, 3]) {
+      db.prepare("SELECT claimq_submit('l', ?, 'partition', ?)")
+        .all(`p${partition}`, partition);
+    }
+    for (const [partition, last] of [[1, 'p1'], [[2, 3], 'p3'],
+      [undefined, 'p0']]) {
+      const done = [];
+      const worker = new claimq.Worker(file, 'l', job => {
+        done.push(job.payload);
+        if (job.payload === last) worker.stop();
+      }, {driver, partition, log() {}});
+      await worker.run();
+      console.log(JSON.stringify(partition ?? null), done.join(' '));
+    }
+  },
+
+  // node:sqlite wants to know when it is opened.
   async allow() {
     const {DatabaseSync} = await import('node:sqlite');
     try {

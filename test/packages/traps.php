@@ -1,5 +1,5 @@
 <?php
-// The traps of ext/php/README.md, and the way around each of them.
+// The traps of ext/lang/php/README.md, and the way around each of them.
 //
 //     php traps.php CLAIMQ.PHP NAME DATABASE
 //
@@ -138,7 +138,7 @@ $traps = [
         posix_setsid();
         $db = fresh($path, 2);
         $worker = new ClaimqWorker($path, 'l', fn () => posix_kill(0, SIGINT),
-            batch: 2);
+            batch: 2, log: fn () => null);
         echo 'begun: ', $worker->run(), "\n";
         echo 'completed: ', jobs($db, 'completed'), "\n";
         echo 'ready: ', jobs($db, 'ready'), "\n";

@@ -1,10 +1,11 @@
-"""The traps of ext/python/README.md, and the way around each of them.
+"""The traps of ext/lang/python/README.md, and the way around each of them.
 
     python3 traps.py NAME DATABASE
 
 Prints what happens, a line for the natural way and a line for the recipe.
 """
 import asyncio
+import contextlib
 import os
 import re
 import sqlite3
@@ -50,6 +51,16 @@ class Beside:
         if "claimq_complete" in sql:
             self.other.execute("INSERT INTO orders VALUES (1)")
         return self.db.execute(sql, *arguments)
+
+
+def page(path):
+    """The blocks of the README that are not the first programs, as they
+    stand there."""
+    for heading, n in (("A worker", 2),
+                       ("Retries, limits, schedules, dead letters", 0),
+                       ("Durable steps", 0), ("Tests", 0),
+                       ("Outboxes, sessions, contests", 0)):
+        recipe(heading, path, n)
 
 
 def rows(path):
@@ -178,16 +189,91 @@ def sqlalchemy(path):
     except Exception as error:
         print("code:", claimq.code(error))
 
+    # A handler whose writes are those of the ORM.
+    from sqlalchemy import Column, Integer, String
+    from sqlalchemy.orm import declarative_base
+
+    class Sent(declarative_base()):
+        __tablename__ = "sent"
+        id = Column(Integer, primary_key=True)
+        mail = Column(String, unique=True)
+
+    Sent.metadata.create_all(engine)
+    check.execute("SELECT claimq_revoke_owner('w')").fetchall()
+    check = fresh(path)
+    handle = recipe("SQLAlchemy", path, 1, engine=engine, Sent=Sent,
+                    claimq=claimq)["handle"]
+    for mail in "a", "a":               # the second violates UNIQUE
+        claimq.submit(check, "mail", mail, max_attempts=1)
+    claimq.Worker(path, "mail", handle).drain()
+    print("orm:", *check.execute(
+        "SELECT (SELECT count(*) FROM sent), group_concat(lane || ' ' || state,"
+        " ', ') FROM (SELECT * FROM claimq_job ORDER BY job_id)").fetchone())
+    steps = []
+
+    def step(job):
+        with engine.begin() as db:
+            steps.append(job.step("one", lambda: "stored", db))
+            claimq.submit(db, "log", "x")
+
+    claimq.submit(check, "step", "x")
+    claimq.Worker(path, "step", step).drain()
+    print("step:", *steps, *check.execute(
+        "SELECT count(*) FROM claimq_steps").fetchone())
+
+
+def alembic(path):
+    """Autogenerate and upgrade: without include_name, and with it."""
+    import shutil
+    import alembic.command
+    import alembic.config
+    check = fresh(path)
+    claimq.submit(check, "mail", "x")
+    check.execute("DROP TABLE orders")
+    there = os.path.join(os.path.dirname(path), "migrations")
+    for include in False, True:
+        shutil.rmtree(there, ignore_errors=True)
+        config = alembic.config.Config(there + ".ini")
+        with contextlib.redirect_stdout(sys.stderr):
+            alembic.command.init(config, there)
+        with open(os.environ["CLAIMQ_README"], encoding="utf-8") as file:
+            block = re.search(r"(?ms)^```python\n(from claimq.alembic.*?)^```$",
+                              file.read())[1]
+        if not include:
+            block = block.replace("include_name=include_name", "")
+        with open(os.path.join(there, "env.py"), "w") as file:
+            file.write("""
+from alembic import context
+from sqlalchemy import Column, Integer, MetaData, Table, create_engine
+target_metadata = MetaData()
+Table("orders", target_metadata, Column("id", Integer, primary_key=True))
+with create_engine("sqlite:///%s").connect() as connection:
+    %s
+    with context.begin_transaction():
+        context.run_migrations()
+""" % (path, block.strip().replace("\n", "\n    ")))
+        config.set_main_option("script_location", there)
+        with contextlib.redirect_stdout(sys.stderr):
+            alembic.command.revision(config, "orders", autogenerate=True)
+        versions = os.path.join(there, "versions")
+        name, = [name for name in os.listdir(versions) if name.endswith(".py")]
+        with open(os.path.join(versions, name)) as file:
+            text = file.read().partition("def downgrade")[0]
+        print("drops claimq_job:", "drop_table('claimq_job')" in text,
+              "creates orders:", "create_table('orders'" in text)
+    alembic.command.upgrade(config, "head")
+    print("after:", *counts(check), "wrong:", *check.execute(
+        "SELECT count(*) FROM claimq_check").fetchone())
+
 
 def django(path):
     from django.conf import settings
     fresh(path)
     databases = recipe("Django", path)["DATABASES"]
     databases["plain"] = {"ENGINE": "django.db.backends.sqlite3", "NAME": path}
-    settings.configure(DATABASES=databases)
+    settings.configure(DATABASES=databases, INSTALLED_APPS=["claimq.django"])
     import django as module
     from django.db import connection, connections, models, transaction
-    recipe("Django", path, 1)
     module.setup()
 
     # A transaction that reads first, and then submits.
@@ -246,7 +332,7 @@ def django(path):
             " WHERE lane=%s AND owner='w' AND request IS %s", [lane, request])
         claims.columns
         print("columns:", len(list(claims)), "of", *check.execute(
-            "SELECT count(*) FROM claimq_job WHERE lane_id=?"
+            "SELECT count(*) FROM claimq_job WHERE lane=?"
             " AND state='active'", [lane]).fetchone())
 
 
@@ -322,11 +408,11 @@ def values(path):
     print("begun:", worker.run())
     for row in db.execute("SELECT payload, state, coalesce(result, last_error)"
                           " FROM claimq_job"):
-        print(*row)
+        print(*row[:2], str(row[2]).partition("\n")[0])
 
 
 def ends(path):
-    """A worker in a thread is stopped; a handler that exits gives back."""
+    """A worker in a thread is stopped; a handler that exits has failed."""
     db = fresh(path)
     for _ in range(3):
         db.execute("SELECT claimq_submit('l', 'x')").fetchall()
@@ -342,11 +428,16 @@ def ends(path):
     begun.wait()
     worker.stop()
     thread.join()
-    try:
-        claimq.Worker(path, "l", lambda job: sys.exit(), batch=2).run()
-    except SystemExit:
-        print("exit")
-    print(*db.execute("SELECT state, count(*) FROM claimq_job GROUP BY 1"))
+
+    def leave(job):
+        leaving.stop()
+        sys.exit("no more")
+
+    leaving = claimq.Worker(path, "l", leave, batch=2)
+    print("begun:", leaving.run())
+    for row in db.execute("SELECT state, attempt_index, error_class"
+                          " FROM claimq_job"):
+        print(*row)
 
 
 def cannot_load(path):

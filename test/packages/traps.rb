@@ -1,4 +1,4 @@
-# The traps of ext/ruby/README.md, and the way around each of them.
+# The traps of ext/lang/ruby/README.md, and the way around each of them.
 #
 #     ruby traps.rb NAME DATABASE
 #
@@ -99,7 +99,7 @@ def values(path)
   %w[object large fail last].each do |payload|
     db.execute("SELECT claimq_submit('l', ?)", [payload])
   end
-  worker = Claimq::Worker.new(path, 'l') do |job|
+  worker = Claimq::Worker.new(path, 'l', log: ->(_) {}) do |job|
     case job.payload
     when 'object' then { n: 1 }
     when 'large' then 2**70
@@ -109,7 +109,7 @@ def values(path)
   end
   puts "begun: #{worker.run}"
   db.execute('SELECT payload, state, coalesce(result, last_error)
-                FROM claimq_job') { |row| puts row.to_a.join(' ') }
+                FROM claimq_job') { |row| puts row.to_a.join(' ').lines[0] }
 end
 
 send(ARGV[0], ARGV[1])

@@ -1,4 +1,4 @@
-//! The traps of ext/rust/README.md, and the way around each of them.
+//! The traps of ext/lang/rust/README.md, and the way around each of them.
 //!
 //!     traps NAME DATABASE
 //!
@@ -74,7 +74,8 @@ fn panic(path: &str) -> Result<()> {
         db.query_row(submit, [payload], |_| Ok(()))?;
     }
     std::panic::set_hook(Box::new(|_| ()));
-    let worker = claimq::Worker::new(path, "l");
+    let mut worker = claimq::Worker::new(path, "l");
+    worker.log = |_| ();
     let begun = worker.run(|job| {
         if job.text() == "panic" {
             panic!("on purpose");

@@ -1,4 +1,4 @@
-//! diesel: what its users do first, and the traps of ext/rust/README.md.
+//! diesel: what its users do first, and the traps of ext/lang/rust/README.md.
 //!
 //!     traps_diesel DATABASE
 use diesel::connection::SimpleConnection;

@@ -1,4 +1,4 @@
-//! sqlx: what its users do first, and the traps of ext/rust/README.md.
+//! sqlx: what its users do first, and the traps of ext/lang/rust/README.md.
 //!
 //!     traps_sqlx DATABASE
 use sqlx::sqlite::{
@@ -84,8 +84,9 @@ async fn main() -> sqlx::Result<()> {
 
     // A future that is dropped while its claim waits for the lock: the claim is
     // made all the same.  Repeated with its request, it answers what it got.
+    let clear = "SELECT claimq_cancel(job_id, 'force', 1) FROM claimq_job";
     for request in ["", " WHERE request='r2'"] {
-        sqlx::query("DELETE FROM claimq_job").execute(&pool).await?;
+        sqlx::query(clear).fetch_all(&pool).await?;
         sqlx::query(submit).fetch_all(&pool).await?;
         let sql =
             format!("SELECT claim_id FROM claimq_lane('l', 'w'){request}");

@@ -12,7 +12,7 @@ moods.  Prints the ratio of what was completed with and without, of the whole an
 of the middle pair; the processor time that workers need for a job, which other
 load changes less; and how much of a processor the board took.
 
-open: how long it takes from the start of `claimq board` on a file of so many
+open: how long it takes from the start of `claimq board` on a file of this many
 jobs to the first line, and from the request of the page to the answer with the
 counts of all scopes.  (Times of a machine, not a test.)
 """

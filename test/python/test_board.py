@@ -9,10 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import quote
 
 import claimq
+import claimq.board
 from claimq.board import Board
+from claimq.look import GROUPS, OF_GROUP, SEARCH, now_ms
 from support import HOUR, LIMIT, Case, run
 
 STATIC = os.path.join(os.path.dirname(claimq.__file__), "static")
@@ -62,14 +65,30 @@ class Boards(Case):
         self.assertEqual(found[0], status, found[2])
         return json.loads(found[2])
 
-    def change(self, what, ids, headers=(), **more):
+    def change(self, what, ids, headers=(), edition=1, **more):
         sent = {"Origin": "http://" + self.host,
                 "Content-Type": "application/json"}
         sent.update(headers)
         status, _, body = self.ask(
             "POST", "/api/change", sent,
-            json.dumps({"do": what, "ids": ids}).encode(), **more)
+            json.dumps({"do": what, "ids": ids,
+                        "edition": edition}).encode(), **more)
         return status, json.loads(body)
+
+    def replace(self):
+        """Put another database at the path, whose job 1 is another job;
+        returns a connection to that."""
+        newer = claimq.connect(self.path + ".new")
+        newer.execute("SELECT claimq_submit('new', 'n')").fetchall()
+        newer.close()
+        self.db.close()
+        for end in ("-wal", "-shm"):
+            if os.path.exists(self.path + end):
+                os.remove(self.path + end)
+        os.rename(self.path, self.path + ".old")
+        os.rename(self.path + ".new", self.path)
+        self.db = claimq.connect(self.path)
+        self.addCleanup(self.db.close)
 
 
 class Tests(Boards):
@@ -154,8 +173,12 @@ class Tests(Boards):
                 415)
         self.assertEqual(self.ask("GET", "/api/change?do=discard&ids=1")[0],
                          404)
-        for ids in ([], ["1"], 1, None, [True], [1.5], [1] * 501):
+        for ids in ([], ["1"], 1, None, [True], [1.5], [1] * 501,
+                    [1 << 63], [letter, -1 - (1 << 63)]):
             self.assertEqual(self.change("discard", ids)[0], 400, ids)
+        for lanes in ([], [1], "mail", None, [None], ["a"] * 501,
+                      ["\ud800"]):
+            self.assertEqual(self.change("pause", lanes)[0], 400, lanes)
         self.assertEqual(self.change("vacuum", [1])[0], 400)
         status, _, _ = self.ask("POST", "/api/change", {
             "Origin": "http://" + self.host,
@@ -213,11 +236,15 @@ class Tests(Boards):
         board = self.board()
         letter = self.letter("mail", "a", "why")
         before = self.sql("SELECT * FROM claimq_letter")
-        for what in ("requeue", "discard", "revoke", "cancel"):
-            status, found = self.change(what, [letter])
+        for what, key in (("requeue", letter), ("discard", letter),
+                          ("revoke", 1), ("cancel", 1), ("pause", "mail"),
+                          ("resume", "mail")):
+            status, found = self.change(what, [key])
             self.assertEqual(status, 403)
             self.assertIn("--write", found["error"])
-        with board.pool.look() as look:
+        self.assertEqual(self.sql("SELECT 1 FROM sqlite_master"
+                                  " WHERE name='claimq_policy'"), [])
+        with board.answers().pool.look() as look:
             self.assertEqual(look.value("PRAGMA query_only"), 1)
         self.assertEqual(self.sql("SELECT * FROM claimq_letter"), before)
 
@@ -262,6 +289,21 @@ class Tests(Boards):
                      "/api/rows?d=lane&s=a&after=x", "/api/letters?status=x",
                      "/api/rows?d=outbox&s=a&kind=x"):
             self.assertIn("error", self.get(path, 400))
+        for kind, wrong in (
+                ("d=lane&s=a", "[1,2,3]"), ("d=lane&s=a", "[1,2,3,4,5,[6]]"),
+                ("d=lane&s=a", "[1,2,3,4,5,9223372036854775808]"),
+                ("d=lane&s=a&kind=ended", "[1]"),
+                ("d=lane&s=a&kind=blocked", '"x"'),
+                ("d=session&s=a", "[1]"), ("d=session&s=a", "[null,1]"),
+                ("d=outbox&s=a", "9223372036854775808"),
+                ("d=outbox&s=a", "1.5"), ("d=outbox&s=a", "true"),
+                ("d=outbox&s=a", "[" * 30000), ("d=outbox&s=a", "9" * 9000)):
+            self.assertIn("error", self.get("/api/rows?%s&after=%s" % (
+                kind, wrong), 400), (kind, wrong[:50]))
+        for path in ("/api/schedules?after=1", "/api/schedules?after={}",
+                     "/api/rows?d=outbox&s=a&kind=" + "9" * 30,
+                     "/api/letters?before=" + "9" * 30):
+            self.assertIn("error", self.get(path, 400), path)
         self.assertEqual(self.ask("PUT", "/")[0], 501)
 
     def test_overview(self):
@@ -276,8 +318,10 @@ class Tests(Boards):
         self.board()
         names = ("discipline", "scope", "ready", "delayed", "held", "expired",
                  "dead", "oldest_ready_at_ms")
-        wanted = self.sql("SELECT %s FROM claimq_stats WHERE"
-                          " discipline<>'dead_letter'" % ", ".join(names))
+        wanted = self.sql(
+            "SELECT discipline, scope, %s, min(oldest_ready_at_ms)"
+            " FROM claimq_stats WHERE discipline<>'dead_letter' GROUP BY 1, 2"
+            % ", ".join("sum(%s)" % name for name in names[2:-1]))
 
         def counted():
             found = self.get("/api/overview?sort=scope")
@@ -289,13 +333,51 @@ class Tests(Boards):
         self.assertEqual(found["totals"]["ready"],
                          self.one("SELECT sum(ready) FROM claimq_stats"
                                   " WHERE discipline<>'dead_letter'"))
-        self.assertEqual([row["owner_id"] for row in found["workers"]],
+        self.assertEqual([row["owner"] for row in found["workers"]],
                          ["worker-a"])
         found = self.get("/api/overview?filter=MAI")
         self.assertEqual([row["scope"] for row in found["scopes"]], ["mail"])
         found = self.get("/api/workers")
         self.assertEqual(found["workers"][0]["until_ms"], self.one(
             "SELECT max(expires_at_ms) FROM claimq_job"))
+
+    def test_counted(self):
+        """An answer does not claim to be of a later count than it is."""
+        answers = self.board().answers()
+        self.wait(lambda: not self.get("/api/overview")
+                  ["about"]["counted"]["approx"])
+        newer, answer = answers.live.picture, answers.get_overview
+
+        def slow(given):
+            found = answer(given)
+            answers.live.picture = newer
+            return found
+        answers.get_overview = slow
+        answers.live.picture = dict(newer, approx=True)
+        for approx in (True, False):
+            self.assertEqual(self.get("/api/overview")["about"]["counted"]
+                             ["approx"], approx)
+
+    def test_workers(self):
+        """Who was last seen an hour ago is not there."""
+        for owner, at in (("gone", now_ms() - HOUR),
+                          ("here", now_ms() + HOUR)):
+            self.submit("mail", "x", "now_ms", at)
+            (claim, token), = self.sql(
+                "SELECT claim_id, lease_token FROM claimq_lane('mail', ?)"
+                " WHERE now_ms=?", owner, at)
+            self.sql("SELECT claimq_complete(?, ?, 'now_ms', ?)", claim,
+                     token, at)
+        self.submit("mail", "y")
+        self.claim("mail", "holds")
+        self.board()
+        self.wait(lambda: not self.get("/api/overview")
+                  ["about"]["counted"]["approx"])
+        found = self.get("/api/overview")
+        self.assertEqual(found["all_workers"], 2)
+        for rows in found["workers"], self.get("/api/workers")["workers"]:
+            self.assertEqual([row["owner"] for row in rows],
+                             ["holds", "here"])
 
     def test_answers(self):
         """Every page of the board has its answer."""
@@ -305,11 +387,11 @@ class Tests(Boards):
         self.sql("SELECT claimq_queue('q', 2)")
         self.sql("SELECT claimq_publish('q', 'm', 'partition', 1)")
         self.sql("SELECT claimq_enqueue('s', 'b')")
-        self.sql("SELECT * FROM claimq_contest(7, 'a/b', 'n', ?)", HOUR)
+        self.sql("SELECT * FROM claimq_contest('a/b', 'n', ?, NULL, 7)", HOUR)
         letter = self.letter("other", "c", "why", "class")
         self.board()
         found = self.get("/api/job?id=%d" % job)
-        self.assertEqual((found["job"]["kind"], found["job"]["owner_id"]),
+        self.assertEqual((found["job"]["kind"], found["job"]["owner"]),
                          ("held", "worker-a"))
         self.assertNotIn("lease_token", json.dumps(found))
         self.assertEqual([row["reason"] for row in self.get(
@@ -324,7 +406,7 @@ class Tests(Boards):
                          ["idle", "ready"])
         self.assertEqual(found["counts"]["ready"], 1)
         self.assertEqual(self.get("/api/scope?d=contest&s=7/a/b")["holder"][0]
-                         ["owner_id"], "n")
+                         ["owner"], "n")
         row, = self.get("/api/rows?d=session&s=s")["rows"]
         self.assertEqual(self.get("/api/batch?id=%d" % row["enqueue_seq"])
                          ["batch"]["payload"], "b")
@@ -341,7 +423,7 @@ class Tests(Boards):
 
     def test_limits(self):
         """The limits of a lane, and how full they are."""
-        self.sql("SELECT claimq_limit('mail', 'max_active', 3, 'rate', 5,"
+        self.sql("SELECT claimq_policy('mail', 'max_active', 3, 'rate', 5,"
                  " 'per_ms', ?, 'group_max_active', 1, 'fair', 1)", HOUR)
         for n in range(6):
             self.submit("mail", n, "group_key", "g%d" % (n % 2))
@@ -361,6 +443,181 @@ class Tests(Boards):
         self.assertEqual(len(self.get("/api/rows?d=lane&s=mail")["rows"]), 6)
         self.wait(lambda: (self.get("/api/scope?d=lane&s=mail")["counts"]
                            or {}).get("limited") == 4)
+
+    def test_groups(self):
+        """The groups of a lane: what each holds, what waits, when it opens."""
+        def groups(lane):
+            found = self.get("/api/groups?s=" + lane)
+            return [[row[name] for name in ("group_key", "held", "waiting",
+                                            "limit", "opens_at_ms")]
+                    for row in found["rows"]], found["more"], found["rough"]
+
+        self.board()
+        self.submit("mail", 0, "group_key", "a")
+        self.assertEqual(groups("mail"), ([], False, False))
+        self.sql("SELECT claimq_policy('mail', 'group_max_active', 2)")
+        for n in range(6):
+            self.submit("mail", n, "group_key", "aab"[n % 3])
+        self.submit("mail", n, "group_key", "a", "delay_ms", HOUR)
+        # No claim has met them yet.
+        self.wait(lambda: groups("mail")[0] == [["a", 0, 5, None, None],
+                                                ["b", 0, 2, None, None]])
+        claims = self.claim("mail", n=3)
+        self.submit("mail", 9, "group_key", "c")
+        until, = self.sql("SELECT min(expires_at_ms) FROM claimq_slot")
+        self.wait(lambda: groups("mail")[0] == [
+            ["a", 2, 3, "group_max_active", *until],
+            ["b", 1, 1, None, None], ["c", 0, 1, None, None]])
+        self.sql("SELECT claimq_complete(?, ?)", *claims[0][1:])
+        self.wait(lambda: groups("mail")[0][0] == ["a", 1, 3, None, None])
+        # For good; and a rate.
+        self.sql("SELECT claimq_policy('mail', 'group_max_active', 0)")
+        self.claim("mail")
+        self.wait(lambda: groups("mail")[0][0] == [
+            "a", 1, 3, "group_max_active", None])
+        self.sql("SELECT claimq_policy('calls', 'group_rate', 1,"
+                 " 'group_per_ms', ?)", HOUR)
+        for n in range(2):
+            self.submit("calls", n, "group_key", "host")
+        self.claim("calls", n=2)
+        at = self.one("SELECT at_ms FROM claimq_start WHERE lane='calls'"
+                      " AND group_id>0")
+        self.wait(lambda: groups("calls")[0] == [
+            ["host", 1, 1, "group_rate", at + HOUR]])
+
+    def test_many_groups(self):
+        """The first of many groups, and of many jobs."""
+        self.sql("SELECT claimq_policy('mail', 'fair', 1)")
+        self.sql("BEGIN")
+        for n in range(GROUPS + 2):
+            self.submit("mail", n, "group_key", "g%04d" % n, "partition",
+                        n % 3)
+        self.sql("COMMIT")
+        self.board()
+        found = self.get("/api/groups?s=mail")
+        self.assertEqual([row["group_key"] for row in found["rows"]],
+                         ["g%04d" % n for n in range(GROUPS)])
+        self.assertEqual((found["more"], found["rough"]), (True, False))
+        self.sql("BEGIN")
+        for n in range(SEARCH):
+            self.submit("mail", n, "group_key", "g0000")
+        self.sql("COMMIT")
+        self.wait(lambda: self.get("/api/groups?s=mail")["rough"])
+        found = self.get("/api/groups?s=mail")["rows"][0]
+        self.assertEqual(found["waiting"], OF_GROUP)
+
+    def test_pause(self):
+        """Pause and resume a lane: its limits stay as they are."""
+        self.board(write=True)
+        self.submit("mail", "a")
+        self.submit("other lane", "b")
+
+        def paused():
+            rows = self.get("/api/overview")["scopes"]
+            found = {row["scope"] for row in rows if row["paused"]}
+            return {row["scope"]: self.get("/api/scope?d=lane&s="
+                                           + quote(row["scope"]))["paused"]
+                    for row in rows}, found
+
+        self.wait(lambda: len(paused()[0]) == 2)
+        self.assertEqual(paused(), ({"mail": False, "other lane": False},
+                                    set()))
+        self.assertEqual(self.change("pause", ["mail"])[1], {
+            "results": [{"id": "mail", "result": "paused"}]})
+        self.assertEqual(paused(), ({"mail": True, "other lane": False},
+                                    {"mail"}))
+        self.assertEqual(self.claim("mail"), [])
+        self.assertEqual(self.sql("SELECT lane, paused, max_active"
+                                  " FROM claimq_policy"), [("mail", 1, None)])
+        self.assertEqual(
+            [row["result"] for row in self.change(
+                "resume", ["mail", "other lane"])[1]["results"]],
+            ["resumed", "not_paused"])
+        self.assertEqual(self.one("SELECT paused FROM claimq_policy"), 0)
+        # By what is said of every lane; and by a lane that may hold nothing.
+        self.sql("SELECT claimq_policy(NULL, 'paused', 1)")
+        self.sql("SELECT claimq_policy('other lane', 'paused', 0,"
+                 " 'max_active', 0)")
+        self.assertEqual(paused()[0], {"mail": False, "other lane": True})
+        self.sql("SELECT claimq_policy('mail', 'paused', NULL,"
+                 " 'max_active', 5)")
+        self.assertEqual(paused()[0], {"mail": True, "other lane": True})
+        self.change("resume", ["mail", "other lane"])
+        self.assertEqual(paused()[0], {"mail": False, "other lane": False})
+        self.assertEqual(self.sql(
+            "SELECT lane, paused, max_active FROM claimq_policy"
+            " WHERE lane IS NOT NULL ORDER BY lane"),
+            [("mail", 0, 5), ("other lane", 0, None)])
+
+    def test_steps(self):
+        """The steps and the headers of a job."""
+        job = self.submit("mail", "a", "headers", '{"trace":"t1"}')
+        (_, claim, token), = self.claim("mail")
+        self.board()
+        found = self.get("/api/job?id=%d" % job)
+        self.assertEqual(found["steps"], [])
+        self.assertEqual(found["job"]["headers"], '{"trace":"t1"}')
+        at = self.one("SELECT claimed_at_ms FROM claimq_job")
+        for n, (name, value) in enumerate((
+                ("pack", "x" * 500), ("charge", 17), ("bytes", b"\x00\xff"),
+                ("nothing", None))):
+            self.sql("SELECT claimq_step(?, ?, ?, ?, 'now_ms', ?)", claim,
+                     token, name, value, at + n)
+        self.assertEqual(
+            [(row["name"], row["value"], row["type"], row["size"],
+              row["at_ms"]) for row in self.get("/api/job?id=%d" % job)
+             ["steps"]],
+            [("pack", "x" * 200, "text", 500, at),
+             ("charge", 17, "integer", 2, at + 1),
+             ("bytes", {"blob": "00ff"}, "blob", 2, at + 2),
+             ("nothing", None, "null", None, at + 3)])
+        other = self.submit("mail", "b")
+        self.assertEqual(self.get("/api/job?id=%d" % other)["steps"], [])
+        self.assertIsNone(self.get("/api/job?id=%d" % other)["job"]["headers"])
+        big = self.submit("mail", "c", "headers",
+                          json.dumps({"a": "x" * 70000}))
+        self.assertEqual(len(self.get("/api/job?id=%d" % big)["job"]
+                             ["headers"]), 65536)
+
+    def test_leaving(self):
+        """How many ended jobs will be removed."""
+        at = now_ms() - 200 * HOUR
+        for n in range(3):
+            self.submit("mail" if n else "other", n, "now_ms", at)
+        for lane in ("mail", "other"):
+            for claim in self.sql(
+                    "SELECT claim_id, lease_token FROM claimq_lane(?, 'w',"
+                    " ?, 9) WHERE now_ms=?", lane, HOUR, at):
+                self.sql("SELECT claimq_complete(?, ?, 'now_ms', ?)", *claim,
+                         at)
+        self.board()
+        self.wait(lambda: self.get("/api/overview")["leaving"]
+                  == {"n": 3, "rough": False})
+        self.assertEqual(self.get("/api/scope?d=lane&s=mail")["leaving"],
+                         {"n": 2, "rough": False})
+        self.assertNotIn("leaving", self.get("/api/scope?d=session&s=mail"))
+        self.sql("SELECT claimq_policy('mail', 'keep_ms', -1)")
+        self.wait(lambda: self.get("/api/overview")["leaving"]["n"] == 1)
+        self.sql("SELECT claimq_vacuum()")
+        self.wait(lambda: self.get("/api/overview")["leaving"]["n"] == 0)
+
+    def test_lane_policy(self):
+        """What a lane says, and what is said of every lane."""
+        self.submit("mail", "a")
+        self.board()
+        found = self.get("/api/scope?d=lane&s=mail")
+        self.assertEqual(found["policy"], {
+            "own": [], "every": [], "built_in":
+            {"keep_ms": 168 * HOUR, "keep_failed_ms": 720 * HOUR}})
+        self.assertFalse(found["paused"])
+        self.sql("SELECT claimq_policy('mail', 'lease_ms', 60000)")
+        self.sql("SELECT claimq_policy(NULL, 'lease_ms', 5, 'keep_ms', -1)")
+        found = self.get("/api/scope?d=lane&s=mail")["policy"]
+        self.assertEqual([[row["lane"], row["lease_ms"], row["keep_ms"]]
+                          for row in (found["own"] + found["every"])],
+                         [["mail", 60000, None], [None, 5, -1]])
+        self.assertNotIn("begun", found["own"][0])
+        self.assertNotIn("policy", self.get("/api/scope?d=session&s=mail"))
 
     def test_blocked(self):
         """Jobs that wait for others, and for which."""
@@ -392,7 +649,7 @@ class Tests(Boards):
         self.board()
         found = self.get("/api/schedules")
         self.assertEqual([found["rows"][0][name] for name in (
-            "name", "spec", "lane_id", "next_at_ms", "payload")],
+            "name", "spec", "lane", "next_at_ms", "payload")],
             ["nightly", "0 3 * * *", "reports", at, "all of them"])
         self.assertEqual(len(found["rows"]), 50)
         more = self.get("/api/schedules?after=" + quote(found["after"]))
@@ -433,6 +690,132 @@ class Tests(Boards):
         # A checkpoint that needs all readers to be gone is not kept waiting.
         self.wait(lambda: self.sql("PRAGMA wal_checkpoint(TRUNCATE)")
                   == [(0, 0, 0)])
+
+    def stream(self):
+        """A socket on which /api/live is sent, and how its answer begins."""
+        stream = socket.create_connection(("127.0.0.1", self.port),
+                                          timeout=LIMIT)
+        self.addCleanup(stream.close)
+        stream.sendall(("GET /api/live HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\n"
+                        "\r\n" % (self.host, self.cookie)).encode())
+        return stream, stream.recv(12)
+
+    def event(self, lines, number=0):
+        """Until a change of that number, or a later one, is reported on a
+        stream."""
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until:
+            line = lines.readline()
+            if line.startswith(b"data: ") and int(line[6:]) >= number:
+                return
+        self.fail("no change was reported")
+
+    def test_streams(self):
+        """A page that was closed is not counted, though nothing was sent to it
+        since."""
+        alive, claimq.board._ALIVE = claimq.board._ALIVE, 3600
+
+        def restore():
+            claimq.board._ALIVE = alive
+        self.addCleanup(restore)
+        self.board()
+        self.get("/api/overview")
+        streams = [self.stream() for _ in range(32)]
+        self.assertEqual({head for _, head in streams}, {b"HTTP/1.1 200"})
+        self.assertEqual(self.stream()[1], b"HTTP/1.1 503")
+        for stream, _ in streams:
+            stream.close()
+        self.wait(lambda: self.stream()[1] == b"HTTP/1.1 200")
+
+    def test_strangers(self):
+        """Half requests do not fill the machine with threads, and keep nobody
+        waiting who has the token."""
+        board = self.board()
+        self.get("/api/overview")
+        before = threading.active_count()
+        for _ in range(150):
+            half = socket.create_connection(("127.0.0.1", self.port),
+                                            timeout=LIMIT)
+            self.addCleanup(half.close)
+            half.sendall(b"GET / HT")
+        self.get("/api/overview")
+        self.wait(lambda: threading.active_count() <= before + 40)
+        # One who has the token is let be, however many come after.
+        known = http.client.HTTPConnection("127.0.0.1", self.port,
+                                           timeout=LIMIT)
+        self.addCleanup(known.close)
+        for path in ("/api/overview", "/api/workers"):
+            known.request("GET", path, headers={"Cookie": self.cookie})
+            answer = known.getresponse()
+            self.assertEqual((answer.status, bool(answer.read())), (200, True))
+            for _ in range(50):
+                half = socket.create_connection(("127.0.0.1", self.port),
+                                                timeout=LIMIT)
+                self.addCleanup(half.close)
+                half.sendall(b"G")
+
+        def strangers():
+            with board._lock:
+                return len(board._strangers)
+        self.wait(lambda: strangers() == 32)
+
+    def test_replaced(self):
+        """Another file at the path is noticed by every request, and no change
+        acts on a row of it that the page has not shown."""
+        self.submit("old", "o")
+        self.board(write=True)
+        first = self.get("/api/overview")
+        self.assertEqual(first["about"]["edition"], 1)
+        stream, _ = self.stream()
+        lines = stream.makefile("rb")
+        self.replace()
+        status, found = self.change("cancel", [1])
+        self.assertEqual(status, 409)
+        self.assertIn("Another file", found["error"])
+        self.assertEqual(self.sql("SELECT lane, state FROM claimq_job"),
+                         [("new", "ready")])
+        found = self.get("/api/overview")
+        self.assertEqual([row["scope"] for row in found["scopes"]], ["new"])
+        self.assertEqual(found["about"]["edition"], 2)
+        self.assertEqual(self.get("/api/job?id=1")["job"]["lane"], "new")
+        self.assertEqual(self.get("/api/start")["edition"], 2)
+        # The stream goes on with the new file.
+        self.event(lines, self.get("/api/overview")["about"]["number"])
+        self.assertEqual(self.change("cancel", [1], edition=None)[0], 409)
+        self.assertEqual(self.change("cancel", [1], edition=2)[1], {
+            "results": [{"id": 1, "result": "cancelled"}]})
+
+    def test_replaced_unasked(self):
+        """Open pages learn of it, though nobody asks or commits."""
+        self.submit("old", "o")
+        self.board()
+        stream, _ = self.stream()
+        lines = stream.makefile("rb")
+
+        def counted():
+            return not self.get("/api/overview")["about"]["counted"]["approx"]
+
+        self.wait(counted)
+        number = self.get("/api/overview")["about"]["number"]
+        self.event(lines, number)
+        os.rename(self.path, self.path + ".old")
+        self.event(lines)
+        self.assertIn("no such file", self.get("/api/overview", 503)["error"])
+        self.assertIn("no such file", self.get("/api/job?id=1", 503)["error"])
+        os.rename(self.path + ".old", self.path)
+        self.assertEqual(self.get("/api/overview")["about"]["edition"], 1)
+
+    def test_not_utf8(self):
+        """A payload that is not UTF-8 does not end a search."""
+        self.letter("mail", "timeout of Ann", "why")
+        self.sql("SELECT claimq_submit('mail', CAST(x'6fff' AS TEXT))")
+        (_, claim, token), = self.claim("mail")
+        self.sql("SELECT claimq_reject(?, ?, 'Timeout')", claim, token)
+        self.board()
+        for text, n in (("timeout", 2), ("ann", 1), ("o\ufffd", 1),
+                        ("zebra", 0)):
+            self.assertEqual(len(self.get("/api/letters?search="
+                                          + quote(text))["rows"]), n, text)
 
     def test_journal(self):
         """A database without WAL."""

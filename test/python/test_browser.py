@@ -147,6 +147,26 @@ class Tests(Boards):
         self.sql("SELECT claimq_cancel(3)")
         self.until("rows", [["#3", "cancelled", "third"]])
 
+    def test_replaced(self):
+        """Another file is put at the path while a question is open: the
+        question goes, the page shows the other file, and nothing is
+        changed."""
+        self.submit("old", "o")
+        self.enter(write=True)
+        self.go("job?id=1")
+        self.browser.click("[data-with=cancel]")
+        self.browser.wait("return document.querySelector('dialog').open")
+        self.replace()
+        self.browser.wait("return !document.querySelector('dialog').open"
+                          " && document.querySelector('main').textContent"
+                          ".includes('new')")
+        self.assertIn("replaced", self.browser.text("#toast"))
+        self.assertEqual(self.one("SELECT state FROM claimq_job"), "ready")
+        self.browser.click("[data-with=cancel]")
+        self.yes()
+        self.wait(lambda: self.one("SELECT state FROM claimq_job")
+                  == "cancelled")
+
     def test_pages(self):
         for n in range(60):
             self.submit("mail", n)
@@ -203,6 +223,7 @@ class Tests(Boards):
                           ".length", 3)
         for text in ("mailbox full", "worker-a", "worker-b", "running"):
             self.assertIn(text, self.browser.text(".time"))
+        self.assertIn("attempts2priority", self.browser.text("main"))
         self.assertEqual(self.browser.text("pre"), '{\n  "to": "ann"\n}')
         self.sql("SELECT claimq_renew(?, ?, ?, 'progress', 'half of it')",
                  claim, token, HOUR)
@@ -213,6 +234,35 @@ class Tests(Boards):
                           ".textContent.includes('completed')")
         self.assertIn("sent", self.browser.text("main"))
         self.assertIn("Events", self.browser.text("main"))
+
+    def test_steps(self):
+        """Steps and headers stand in the time line, where they belong."""
+        job = self.submit("mail", "x", "headers", json.dumps(
+            {"trace": "<i>1</i>", "sampled": True}))
+        (_, claim, token), = self.claim("mail", "worker-a")
+        at = self.one("SELECT claimed_at_ms FROM claimq_job")
+        self.sql("SELECT claimq_step(?, ?, 'charge', '<b>17</b>', 'now_ms',"
+                 " ?)", claim, token, at)
+        self.sql("SELECT claimq_retry(?, ?, 'later', 'delay_ms', 0, 'now_ms',"
+                 " ?)", claim, token, at + 1)
+        (claim, token), = self.sql("SELECT claim_id, lease_token FROM"
+                                   " claimq_lane('mail', 'worker-b', ?) WHERE"
+                                   " now_ms=?", HOUR, at + 2)
+        self.enter()
+        self.go("job?id=%d" % job)
+        self.sql("SELECT claimq_step(?, ?, 'pack', ?, 'now_ms', ?)", claim,
+                 token, "y" * 300, at + 3)
+        self.browser.wait("return document.querySelectorAll('.time li')"
+                          ".length", 5)
+        lines = self.browser.run(
+            "return [...document.querySelectorAll('.time li > div:first-of-type"
+            "')].map((one) => one.textContent)")
+        for line, begin in zip(lines, (
+                "Submittedtrace<i>1</i>sampledtrue", "Attempt 0",
+                "Step charge<b>17</b>", "Attempt 1", "Step packyyy")):
+            self.assertEqual(line[:len(begin)], begin)
+        self.assertTrue(lines[4].endswith("y …"))
+        self.assertIn("2 attempts, 2 steps", self.browser.text("main"))
 
     def test_schedules(self):
         self.sql("SELECT claimq_schedule('nightly', '0 3 * * *', 'reports',"
@@ -357,6 +407,73 @@ class Tests(Boards):
             self.assertLessEqual(self.browser.run(
                 "return document.documentElement.scrollWidth"), 360, path)
 
+    def test_pause(self):
+        """A lane's policy, with a button that is there with --write only."""
+        self.submit("my mail", "a")
+        self.sql("SELECT claimq_policy('my mail', 'max_active', 2, 'lease_ms',"
+                 " 120000)")
+        self.sql("SELECT claimq_policy(NULL, 'keep_ms', -1)")
+        self.enter()
+        self.go("scope?d=lane&s=my%20mail")
+        self.browser.wait("return document.querySelector('[data-policy]')"
+                          " !== null")
+        text = self.browser.text("[data-policy]")
+        for part in ("0 of 2", "lease2 min", "ended jobs are keptfor ever for"
+                     " every lane", "failed jobs are keptfor 30 d built in"):
+            self.assertIn(part, text)
+        self.assertIsNone(self.browser.text("[data-lane]"))
+        self.enter(write=True)
+        self.go("scope?d=lane&s=my%20mail")
+        for name, paused in (("Pause", 1), ("Resume", 0)):
+            self.browser.wait("return document.querySelector('[data-lane]')"
+                              ".textContent", name)
+            self.browser.click("[data-lane]")
+            self.yes()
+            self.wait(lambda: self.one("SELECT paused FROM claimq_policy"
+                                       " WHERE lane='my mail'") == paused)
+            self.browser.wait("return document.querySelector('.title .pill')"
+                              " !== null", bool(paused))
+        self.sql("SELECT claimq_policy('my mail', 'paused', 1)")
+        self.browser.press("o")
+        self.until("scopes", [["my mail lane paused"]])
+
+    def test_groups(self):
+        self.sql("SELECT claimq_policy('mail', 'group_max_active', 1, 'fair',"
+                 " 1)")
+        for n in range(5):
+            self.submit("mail", n, "group_key", "<b>%d</b>" % (n % 2))
+        self.claim("mail")
+        self.enter()
+        self.go("scope?d=lane&s=mail")
+        self.until("groups", [["<b>0</b>", "1", "2"], ["<b>1</b>", "0", "2",]])
+        self.assertEqual(self.cells("groups")[1][3], "open")
+        self.assertRegex(self.cells("groups")[0][3], r"^at its limit \d+ min$")
+        self.assertIn("groupstake turns", self.browser.text("[data-policy]"))
+
+    def test_names(self):
+        """The name of a worker is on one line, also where there is little
+        room."""
+        for n, name in enumerate(("mail-7f9c6d5b8-x2x4k.eu-west-1.example",
+                                  "a worker of many words " * 5)):
+            self.submit("mail", "x" * 200, "partition", n)
+            self.sql("SELECT claimq_enqueue('s%d', 'x')" % n)
+            self.sql("SELECT * FROM claimq_lane('mail', ?, ?, 1, ?)", name,
+                     HOUR, "incarnation 5d1b3c1e-%d" % n)
+        self.enter()
+        for width in (1240, 700):
+            self.browser.size(width, 900)
+            for path in ("workers", "scope?d=lane&s=mail"):
+                self.go(path)
+                self.browser.wait("return document.querySelectorAll('.who')"
+                                  ".length >= 2")
+                self.assertEqual(self.browser.run(
+                    "const line = parseFloat(getComputedStyle(document.body)"
+                    ".lineHeight); return [...document.querySelectorAll("
+                    "'.who')].filter((name) => name.getBoundingClientRect()"
+                    ".height > 1.5 * line).length"), 0, (width, path))
+                self.assertLessEqual(self.browser.run(
+                    "return document.documentElement.scrollWidth"), width)
+
     def test_screenshots(self):
         """Overview, scope and job, in light and dark."""
         self.db.close()
@@ -371,6 +488,7 @@ class Tests(Boards):
             self.browser.colours(scheme)
             for name, path in (("overview", ""),
                                ("scope", "scope?d=lane&s=mail"),
+                               ("groups", "scope?d=lane&s=render"),
                                ("job", "job?id=%d" % job),
                                ("letters", "letters")):
                 self.go(path)
@@ -433,13 +551,21 @@ def story(test):
     job = test.submit("exports", json.dumps({
         "export": "orders-2026-10", "format": "csv", "rows": 48211,
         "note": "<script>alert('no')</script>"}), "now_ms", at,
-        "max_attempts", 6)
+        "max_attempts", 6, "headers", json.dumps({
+            "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa-01",
+            "user": 4711}))
     for n, reason in enumerate(("connection reset by peer", "the disk is full",
                                 None)):
         at += 30000
         claim, = sql("SELECT claim_id, lease_token FROM claimq_lane('exports',"
                      " ?, ?) WHERE now_ms=?", "export-%d" % (n % 2 + 1), HOUR,
                      at)
+        if n != 1:
+            sql("SELECT claimq_step(?, ?, ?, ?, 'now_ms', ?)", *claim,
+                ("select rows", "", "write file")[n], json.dumps(
+                    {"rows": 48211} if n == 0 else {"file": "/tmp/orders.csv",
+                                                    "bytes": 9112804}),
+                at + 6000)
         at += 24000 + 9000 * n
         if reason:
             sql("SELECT claimq_retry(?, ?, ?, 'now_ms', ?, 'delay_ms', 0,"
@@ -448,6 +574,16 @@ def story(test):
         else:
             sql("SELECT claimq_renew(?, ?, ?, 'now_ms', ?, 'progress', ?)",
                 *claim, HOUR, at, json.dumps({"rows": 31000}))
+    sql("SELECT claimq_policy('render', 'max_active', 8, 'group_max_active', 2,"
+        " 'fair', 1, 'rate', 60, 'per_ms', 60000, 'lease_ms', 120000)")
+    sql("SELECT claimq_policy('billing', 'paused', 1, 'keep_ms', 300000)")
+    sql("SELECT claimq_policy(NULL, 'max_attempts', 8, 'keep_ms', 86400000)")
+    for n in range(40):
+        test.submit("render", "page %d" % n, "group_key",
+                    ("acme", "globex", "initech", "umbrella")[n * n % 7 % 4])
+    for n in range(5):
+        test.claim("render", "render-%d.eu-west-1" % (n % 3 + 1),
+                   60000 + n * 9000)
     for n in range(8):
         test.submit("reports", json.dumps({"report": "daily", "page": n}),
                     "delay_ms", 60000 * (n + 1))
@@ -461,7 +597,7 @@ def story(test):
     sql("SELECT * FROM claimq_outbox('orders', 'relay-1', 45000)")
     for n in range(6):
         sql("SELECT claimq_enqueue(?, ?)", "chat-%d" % (n % 2), "message")
-    sql("SELECT * FROM claimq_contest(0, 'leader', 'node-a', 120000)")
+    sql("SELECT * FROM claimq_contest('leader', 'node-a', 120000)")
     sql("COMMIT")
     return job
 

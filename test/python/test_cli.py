@@ -22,17 +22,17 @@ class Tests(Case):
         self.sql("SELECT claimq_queue('q', 2)")
         self.sql("SELECT claimq_publish('q', 'a')")
         self.sql("SELECT claimq_enqueue('s', 'b')")
-        self.sql("SELECT * FROM claimq_contest(0, 'leader', 'n', ?)", HOUR)
+        self.sql("SELECT * FROM claimq_contest('leader', 'n', ?)", HOUR)
         wanted = self.rows("SELECT * FROM claimq_stats")
         self.assertEqual(command_json("stats", self.path), (0, wanted))
-        self.assertEqual(len(wanted), 5)
+        self.assertEqual(len(wanted), 6)
         self.assertEqual(
             command_json("stats", self.path, "--discipline", "lane",
                          "--scope", "mail"),
             (0, [row for row in wanted if row["scope"] == "mail"]))
         code, out, _ = command("stats", self.path)
         line, = [line.split() for line in out.splitlines() if "mail" in line]
-        self.assertEqual((code, line[:5]), (0, ["lane", "mail", "2", "0", "1"]))
+        self.assertEqual((code, line[:5]), (0, ["lane", "mail", "0", "2", "0"]))
 
     def test_why(self):
         self.assertEqual(command("why", self.path, "lane", "mail")[0], 1)
@@ -93,6 +93,20 @@ class Tests(Case):
                          (1, ["conflict", "not_found"]))
         self.assertEqual(self.one("SELECT count(*) FROM claimq_job"), 2)
 
+    def test_not_utf8(self):
+        """A payload that is not UTF-8 does not end a search."""
+        self.letter("mail", "timeout of Ann", "why")
+        self.sql("SELECT claimq_submit('mail', CAST(x'ff' AS TEXT))")
+        (_, claim, token), = self.claim("mail")
+        self.sql("SELECT claimq_reject(?, ?, 'Timeout')", claim, token)
+        code, rows = command_json("letters", self.path, "--search", "timeout")
+        self.assertEqual((code, [row["letter_id"] for row in rows]),
+                         (0, [2, 1]))
+        self.assertEqual(command("letters", self.path, "--search", "x")[0], 1)
+        code, rows = command_json("requeue", self.path, "--all", "--search",
+                                  "timeout")
+        self.assertEqual((code, len(rows)), (0, 2))
+
     def test_requeue_all(self):
         for n in range(620):
             self.sql("INSERT INTO claimq_letter(source, scope, ref, payload,"
@@ -115,8 +129,8 @@ class Tests(Case):
         one, two, three = [self.letter("mail", name, "why") for name in "abc"]
         self.assertEqual(command_json("discard", self.path, two),
                          (0, [{"id": two, "result": "discarded"}]))
-        self.sql("SELECT * FROM claimq_dead_letter('lane', 'mail', 'w', ?)",
-                 HOUR)
+        self.sql("SELECT * FROM claimq_dead_letter('mail', 'w', ?)"
+                 " WHERE source='lane'", HOUR)
         code, rows = command_json("discard", self.path, one, two, 99, three)
         self.assertEqual((code, [row.get("code") for row in rows]),
                          (1, ["conflict", "conflict", "not_found", None]))
@@ -128,7 +142,8 @@ class Tests(Case):
     def test_discard_expired(self):
         one, two = [self.letter("mail", name, "why") for name in "ab"]
         held = self.sql("SELECT claim_id, lease_token FROM claimq_dead_letter("
-                        "'lane', 'mail', 'w', 1, 2) WHERE now_ms=9000000000000")
+                        "'mail', 'w', 1, 2) WHERE source='lane'"
+                        " AND now_ms=9000000000000")
         # Two letters, one claim, held far in the future: a live one.
         self.assertEqual(command("discard", self.path, one)[0], 1)
         self.sql("UPDATE claimq_letter SET claimed_at_ms=1, expires_at_ms=2")
@@ -165,7 +180,10 @@ class Tests(Case):
                       ["why", self.path, "queue", "x"],
                       ["requeue", self.path], ["requeue", self.path, "1",
                                                "--all"],
-                      ["revoke", self.path]):
+                      ["revoke", self.path],
+                      ["revoke", self.path, 1 << 63],
+                      ["discard", self.path, "1", "9" * 30],
+                      ["letters", self.path, "--before", "9" * 30]):
             self.assertEqual(command(*wrong)[0], 2, wrong)
         code, _, errors = command("why", self.path, "lane", "mail",
                                   "--capabilities", "[1")

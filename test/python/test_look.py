@@ -2,6 +2,7 @@
 whatever the size of the file, and need no right to write."""
 import sqlite3
 
+import claimq.look
 from claimq.live import BUCKET, BUCKETS, Live, series
 from claimq.look import Look, PAGE, SEARCH, now_ms
 from support import HOUR, Case, run
@@ -29,7 +30,7 @@ class Tests(Case):
         with_caps = ['["a"]', '["b"]', "[]"]
         self.sql("BEGIN IMMEDIATE")
         for i in range(n):
-            self.submit("mail", "p%d" % i, "priority", i % 3, "partition_key",
+            self.submit("mail", "p%d" % i, "priority", i % 3, "partition",
                         i % 2, "capabilities", with_caps[i % 3],
                         "delay_ms", HOUR * (i % 4), "now_ms",
                         now_ms() - 1000 + i % 5)
@@ -62,14 +63,15 @@ class Tests(Case):
         rows, n = self.pages(lambda after: self.look().page(
             "lane", "mail", after=after))
         wanted = self.sql(
-            "SELECT job_id FROM claimq_job ORDER BY partition_key, cap_id, due,"
+            "SELECT job_id FROM claimq_job ORDER BY partition, bucket DESC, due,"
             " priority DESC, created_at_ms, job_id")
         self.assertEqual([(row["job_id"],) for row in rows], wanted)
         self.assertEqual(n, -(-400 // PAGE))
         kinds = {}
         for row in rows:
             kinds[row["kind"]] = kinds.get(row["kind"], 0) + 1
-        stats, = self.sql("SELECT ready, delayed, held FROM claimq_stats"
+        stats, = self.sql("SELECT sum(ready), sum(delayed), sum(held)"
+                          " FROM claimq_stats"
                           " WHERE scope='mail'")
         self.assertEqual((kinds["ready"], kinds["delayed"], kinds["held"]),
                          stats)
@@ -92,7 +94,7 @@ class Tests(Case):
         rows, _ = self.pages(lambda after: self.look().page(
             "lane", "mail", "ended", after))
         wanted = self.sql("SELECT job_id FROM claimq_event"
-                          " WHERE lane_id='mail' ORDER BY event_id DESC")
+                          " WHERE lane='mail' ORDER BY event_id DESC")
         self.assertEqual([(row["job_id"],) for row in rows], wanted)
         self.assertEqual({row["kind"] for row in rows}, {"completed"})
 
@@ -112,7 +114,7 @@ class Tests(Case):
             self.sql("SELECT claimq_publish('q', ?, 'partition', 1)", n)
         (claim, token), *_ = self.sql(
             "SELECT claim_id, lease_token FROM claimq_outbox('q', 'w')"
-            " WHERE partition=1 AND max_messages=10")
+            " WHERE partition=1 AND max=10")
         self.sql("SELECT claimq_complete(?, ?)", claim, token)
         rows, _ = self.pages(lambda after: self.look().page(
             "outbox", "q", "1", after))
@@ -130,8 +132,8 @@ class Tests(Case):
                      "pay%d" % n, "needle" if n in (5, SEARCH + 101) else None,
                      "discarded" if n % 50 == 0 else "pending")
         self.sql("COMMIT")
-        self.sql("SELECT count(*) FROM claimq_dead_letter('lane', 's0', 'w',"
-                 " ?, 20)", HOUR)
+        self.sql("SELECT count(*) FROM claimq_dead_letter('s0', 'w', ?,"
+                 " 20) WHERE source='lane'", HOUR)
         look = self.look()
 
         def all_of(**chosen):
@@ -239,25 +241,26 @@ class Tests(Case):
         def grow(n):
             self.sql("BEGIN")
             self.sql("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1"
-                     " FROM c WHERE i<?) INSERT INTO claimq_job(lane_id,"
-                     " payload, priority, created_at_ms, available_at_ms, due,"
+                     " FROM c WHERE i<?) INSERT INTO claimq_job(lane,"
+                     " payload, priority, created_at_ms, available_at_ms,"
                      " state) SELECT 'busy', i, i%3, 1, iif(i%5, 1, ?),"
-                     " iif(i%5, -1, ?), iif(i%5, 'ready', 'delayed') FROM c",
-                     n, now_ms() + HOUR, now_ms() + HOUR)
+                     " iif(i%5, 'ready', 'delayed') FROM c",
+                     n, now_ms() + HOUR)
             self.sql("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1"
                      " FROM c WHERE i<?) INSERT INTO claimq_letter(source,"
                      " scope, ref, created_at_ms, failed_at_ms) SELECT 'lane',"
                      " 'busy', i, 1, 1 FROM c", n)
             self.sql("WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1"
-                     " FROM c WHERE i<?) INSERT INTO claimq_batch(session_id,"
-                     " payload, batch_id, enqueued_at_ms, available_at_ms, due)"
-                     " SELECT 's', i, i, 1, 1, -1 FROM c", n)
+                     " FROM c WHERE i<?) INSERT INTO claimq_batch(session,"
+                     " payload, batch_id, enqueued_at_ms)"
+                     " SELECT 's', i, i, 1 FROM c", n)
             for _ in range(600):
                 self.submit("done", 1)
             for _, claim, token in self.claim("done", n=1000):
                 self.sql("SELECT claimq_complete(?, ?)", claim, token)
             self.sql("COMMIT")
 
+        self.sql("SELECT claimq_init('sessions', 1)")
         self.sql("SELECT claimq_queue('q', 1)")
         grow(1000)
         for n in range(200):
@@ -268,6 +271,96 @@ class Tests(Case):
         many = all_steps()
         for name in few:
             self.assertLessEqual(many[name], few[name] * 1.2 + 3, name)
+
+    def test_leaving(self):
+        """What will be removed is what claimq_vacuum() removes."""
+        def end(lane, hours, state="completed", *options):
+            """A job that ended some hours ago."""
+            at = now_ms() - hours * HOUR
+            job = self.submit(lane, "x", "priority", 9, "now_ms", at, *options)
+            (claim, token), = self.sql(
+                "SELECT claim_id, lease_token FROM claimq_lane(?, 'w', ?)"
+                " WHERE now_ms=?", lane, HOUR, at)
+            if state == "failed":
+                self.sql("SELECT claimq_reject(?, ?, 'x', 'now_ms', ?)",
+                         claim, token, at)
+            else:
+                self.sql("SELECT claimq_complete(?, ?, 'now_ms', ?)", claim,
+                         token, at)
+            return job
+
+        def lanes():
+            return dict(self.sql("SELECT lane, count(*) FROM claimq_job"
+                                 " GROUP BY 1"))
+
+        def same(wanted):
+            found, rough = look.leaving()
+            before, _ = lanes(), self.sql("SELECT claimq_vacuum()")
+            after = lanes()
+            gone = {lane: n - after.get(lane, 0) for lane, n in before.items()
+                    if n != after.get(lane, 0)}
+            self.assertEqual((found, gone, rough), (wanted, wanted, False))
+            self.assertEqual(look.leaving(), ({}, False))
+
+        look, day = self.look(), 24
+        self.assertEqual(look.leaving(), ({}, False))
+        for _ in range(3):                      # the letter of one is open
+            end("bad", 31 * day, "failed")
+        self.submit("plain", "waits", "now_ms", now_ms() - 9 * day * HOUR)
+        end("plain", 8 * day)
+        end("bad", 8 * day, "failed")
+        end("keyed", 8 * day, "completed", "source_key", "k",
+            "unique_for_ms", 90 * day * HOUR)
+        end("plain", 6 * day)
+        self.sql("UPDATE claimq_letter SET status='discarded'"
+                 " WHERE letter_id<>2")
+        same({"plain": 1, "bad": 2})
+        # Policies.
+        for hours in (4, 2):
+            for lane in ("hour", "ever", "said", "plain"):
+                end(lane, hours)
+        self.sql("SELECT claimq_policy('hour', 'keep_ms', ?)", HOUR)
+        self.sql("SELECT claimq_policy('ever', 'keep_ms', -1)")
+        self.sql("SELECT claimq_policy('bad', 'keep_failed_ms', ?)", HOUR)
+        self.sql("SELECT claimq_policy(NULL, 'keep_ms', ?)", 3 * HOUR)
+        same({"hour": 2, "said": 1, "plain": 2, "bad": 1})
+        # One that others wait for stays.
+        end("other", 6)
+        first = self.submit("first", "x", "now_ms", now_ms() - 5 * HOUR)
+        second = self.submit("first", "y", "now_ms", now_ms() - 5 * HOUR)
+        self.submit("last", "z", "after", "[%d,%d]" % (first, second))
+        (claim, token), = self.sql(
+            "SELECT claim_id, lease_token FROM claimq_lane('first', 'w')"
+            " WHERE now_ms=?", now_ms() - 5 * HOUR)
+        self.sql("SELECT claimq_complete(?, ?, 'now_ms', ?)", claim, token,
+                 now_ms() - 5 * HOUR)
+        same({"other": 1})
+        self.sql("SELECT claimq_cancel(max(job_id)) FROM claimq_job")
+        same({"first": 1})
+
+    def test_leaving_bound(self):
+        """No more jobs are looked at than may be, those first that claimq
+        looks at next."""
+        at = now_ms() - 200 * HOUR
+        for n in range(6):
+            self.submit("mail" if n < 3 else "late", n, "now_ms", at)
+        for lane in ("mail", "late"):
+            for claim in self.sql(
+                    "SELECT claim_id, lease_token FROM claimq_lane(?, 'w', ?,"
+                    " 9) WHERE now_ms=?", lane, HOUR, at):
+                self.sql("SELECT claimq_complete(?, ?, 'now_ms', ?)", *claim,
+                         at)
+        look, most = self.look(), claimq.look.LEAVING
+
+        def restore():
+            claimq.look.LEAVING = most
+        self.addCleanup(restore)
+        self.assertEqual(look.leaving(), ({"mail": 3, "late": 3}, False))
+        claimq.look.LEAVING = 4
+        self.assertEqual(look.leaving(), ({"mail": 3, "late": 1}, True))
+        self.sql("INSERT OR REPLACE INTO claimq_meta(name, value)"
+                 " VALUES('kept_job', 4)")
+        self.assertEqual(look.leaving(), ({"mail": 2, "late": 2}, True))
 
     def test_series(self):
         """The plots: what was submitted and ended when, and how deep it was."""
@@ -328,12 +421,12 @@ class Tests(Case):
         self.submit("soon", 1, "delay_ms", 300)
         self.wait(lambda: ready() == {"mail": 1, "soon": 1})
         self.claim("mail", "worker-a")
-        self.wait(lambda: [worker["owner_id"]
+        self.wait(lambda: [worker["owner"]
                            for worker in live.picture["workers"]]
                   == ["worker-a"])
         worker, = live.picture["workers"]
         self.assertEqual(worker["until_ms"], self.one(
-            "SELECT expires_at_ms FROM claimq_job WHERE lane_id='mail'"))
+            "SELECT expires_at_ms FROM claimq_job WHERE lane='mail'"))
         self.assertEqual(worker["holds"][0]["scope"], "mail")
 
 

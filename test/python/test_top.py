@@ -10,6 +10,7 @@ import sys
 import termios
 import time
 
+import claimq
 from support import LIMIT, Case, HOUR, run
 
 ESCAPE = re.compile(r"\x1b(\[[0-9;?]*[A-Za-z]|[()][A-Z0-9]|[=>78])|[\x0e\x0f]")
@@ -113,6 +114,27 @@ class Tests(Case):
         top.send("qq")
         self.assertEqual(top.end(), 0)
 
+    def test_replaced(self):
+        """Another file at the path is what is shown from then on."""
+        self.submit("apple", "a")
+        top = self.top("--sort", "scope")
+        top.wait("1 ready", "apple")
+        self.db.close()
+        for end in ("-wal", "-shm"):
+            if os.path.exists(self.path + end):
+                os.remove(self.path + end)
+        os.rename(self.path, self.path + ".old")
+        top.wait("no such file")
+        newer = claimq.connect(self.path + ".new")
+        newer.execute("SELECT claimq_submit('zebra', 'z')").fetchall()
+        newer.close()
+        os.rename(self.path + ".new", self.path)
+        top.wait("zebra")
+        top.send("\n\x0c")
+        top.wait("lane zebra: why", "claimable")
+        top.send("qq")
+        self.assertEqual(top.end(), 0)
+
     def test_size(self):
         """Another size is drawn anew."""
         self.submit("mail", "a")
@@ -125,4 +147,5 @@ class Tests(Case):
         self.assertEqual(top.end(), 0)
 
 
-run(Tests)
+if __name__ == "__main__":
+    run(Tests)

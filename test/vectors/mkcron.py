@@ -1,4 +1,4 @@
-"""mkcron.py: writes cron.tsv, known answers for ext/core_cron.c.
+"""mkcron.py: writes cron.tsv, known answers for ext/core/cron.c.
 
     python3 -m venv scratch
     scratch/bin/pip install croniter

@@ -1,0 +1,265 @@
+/*
+** session/any.c: a claim of any session chooses one.
+**
+** It takes the first that has something to give, in the order of their first
+** claimable batches.  Without more it reads the streams of all sessions; in a
+** database that keeps a row for each session (sql/schema/session.sql) it goes
+** by these rows.
+*/
+#include "session.h"
+
+/*
+** Any session: 1 if the session gives something to the claim.  pB is its first
+** claimable batch.
+*/
+static int cqSessionGives(
+  CqOp *p, CqClaim *pC, CqText session, const CqBatch *pB, int bSerial
+){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqSelect sel;
+  claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
+  if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
+  if( !bSerial ) return 1;
+  return !claimqSessionBusy(p, session, &pOwn->iKept, 0)
+      && pB->iSeq<pOwn->iKept;
+}
+
+/**************************************************************************
+** By the rows that the database keeps for its sessions
+*/
+#define CQ_KNOWN_COMMAND 1        /* claimq_session.state */
+#define CQ_KNOWN_TURN    2
+#define CQ_KNOWN_LATE    3
+#define CQ_KNOWN_BUSY    4        /* is added */
+#define CQ_NKNOWN        8
+
+typedef struct CqBest CqBest;     /* The best session so far */
+struct CqBest {
+  i64 iSeq;                       /* Its first batch; CQ_I64_MAX: none */
+  i64 iKept;                      /* As CqSession.iKept */
+  char *zSession;
+  int nSession;
+  int bSerial;                    /* The claim is serial */
+};
+
+/*
+** 1 if the claim may take from sessions in this state.
+*/
+static int cqKnownFits(const CqClaim *pC, int eState, int bSerial){
+  const CqSession *pOwn = (const CqSession*)&pC->own;
+  assert( eState>=0 && eState<CQ_NKNOWN );
+  if( eState>=CQ_KNOWN_BUSY && bSerial ) return 0;
+  switch( eState & ~CQ_KNOWN_BUSY ){
+    case CQ_KNOWN_COMMAND:
+      return pOwn->eTake!=CQ_TAKE_TURN;
+    case CQ_KNOWN_TURN:
+      return pOwn->eTake!=CQ_TAKE_COMMAND;
+    case CQ_KNOWN_LATE:
+      return pOwn->eTake!=CQ_TAKE_COMMAND && pOwn->eBoundary==CQ_BOUNDARY_IDLE;
+  }
+  return 0;
+}
+
+/*
+** Look at a session: if it gives something, and that comes before what the best
+** one gives, it is the best now.  Returns its first claimable batch, 0 if there
+** is none.
+*/
+static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
+  i64 iKept = pOwn->iKept, iFirst = 0;
+  const CqBatch *pB;
+  CqStreams s;
+  claimqStreamsOpen(p, &s, session, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
+  while( (pB = claimqStreamsHead(p, &s))!=0 && pB->eWhy!=CQ_WHY_CLAIMABLE ){
+    claimqBatchBad(p, pC, pB);
+    claimqStreamsNext(p, &s, pB);
+  }
+  if( pB ){
+    iFirst = pB->iSeq;
+    if( iFirst<pBest->iSeq
+     && cqSessionGives(p, pC, session, pB, pBest->bSerial)
+    ){
+      sqlite3_free(pBest->zSession);
+      pBest->zSession = claimqTextDup(p, session);
+      pBest->nSession = session.n;
+      pBest->iSeq = iFirst;
+      pBest->iKept = pOwn->iKept;
+    }
+    claimqStreamsRest(p, &s);
+  }
+  claimqStreamsClose(p, &s);
+  pOwn->iKept = iKept;
+  return iFirst;
+}
+
+/*
+** What is known of the session is wrong: have it repaired, if the claim writes.
+*/
+static void cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( pC->pDef->bWrites && pOwn->wrong.n<CQ_DUE_MOST
+   && !claimqNamesHas(&pOwn->wrong, session)
+  ){
+    claimqNamesAdd(p, &pOwn->wrong, session);
+  }
+}
+
+/*
+** The first session in a state whose head comes after iAfter: its head,
+** CQ_I64_MAX if there is none.  With pBest it is also looked at.
+*/
+static i64 cqKnownNext(
+  CqOp *p, CqClaim *pC, int eState, i64 iAfter, CqBest *pBest
+){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN);
+  i64 iHead = CQ_I64_MAX;
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_state, eState);
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_after, iAfter);
+  if( claimqStep(p, &s) ){
+    iHead = claimqColInt(&s, CQ_COL_SESSION_KNOWN_head);
+    if( pBest ){
+      CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_session);
+      i64 iFirst = cqKnownLook(p, pC, session, pBest);
+      if( iFirst==0 || iFirst>iHead ) cqKnownWrong(p, pC, session);
+    }
+  }
+  claimqStmtDone(p, &s);
+  return iHead;
+}
+
+/*
+** Look at the sessions whose state may be another by now, and at those whose
+** head lies ahead of the clock: all of them.
+*/
+static void cqKnownDue(CqOp *p, CqClaim *pC, CqBest *pBest){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN_DUE);
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  while( claimqStep(p, &s) ){
+    CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_DUE_session);
+    cqKnownLook(p, pC, session, pBest);
+    cqKnownWrong(p, pC, session);
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** Look at the sessions of batches that came by plain INSERTs, until one comes
+** after the best: what is known of sessions does not say anything of them.  The
+** first CQ_NEW_MOST are listed for upkeep.
+*/
+static void cqKnownNew(CqOp *p, CqClaim *pC, CqBest *pBest){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_NEW);
+  CqNames met = {0, 0, 0};
+  while( claimqStep(p, &s) ){
+    i64 iSeq = claimqColInt(&s, CQ_COL_SESSION_NEW_enqueue_seq);
+    int bList = pC->pDef->bWrites && pOwn->fresh.n<CQ_NEW_MOST;
+    CqText session;
+    if( !bList && iSeq>=pBest->iSeq ) break;
+    if( claimqColType(&s, CQ_COL_SESSION_NEW_session)!=SQLITE_TEXT ){
+      continue;
+    }
+    session = claimqColText(p, &s, CQ_COL_SESSION_NEW_session);
+    if( bList ) claimqIdsAdd(p, &pOwn->fresh, iSeq);
+    if( bList && !claimqNamesHas(&pOwn->wrong, session) ){
+      claimqNamesAdd(p, &pOwn->wrong, session);
+    }
+    if( iSeq<pBest->iSeq && !claimqNamesHas(&met, session) ){
+      claimqNamesAdd(p, &met, session);
+      cqKnownLook(p, pC, session, pBest);
+    }
+  }
+  claimqStmtDone(p, &s);
+  claimqNamesClear(&met);
+}
+
+/*
+** As cqSessionChoose(): the sessions in states that fit, in the order of their
+** heads, until one comes after the best.
+*/
+static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  i64 aHead[CQ_NKNOWN];
+  CqBest best;
+  int i;
+  memset(&best, 0, sizeof(best));
+  best.iSeq = CQ_I64_MAX;
+  best.bSerial = bSerial;
+  cqKnownDue(p, pC, &best);
+  for(i=0; i<CQ_NKNOWN; i++){
+    aHead[i] = cqKnownFits(pC, i, bSerial) ? cqKnownNext(p, pC, i, 0, 0)
+                                           : CQ_I64_MAX;
+  }
+  while( p->rc==SQLITE_OK ){
+    int iMin = 0;
+    for(i=1; i<CQ_NKNOWN; i++) if( aHead[i]<aHead[iMin] ) iMin = i;
+    if( aHead[iMin]>=best.iSeq ) break;
+    cqKnownNext(p, pC, iMin, aHead[iMin]-1, &best);
+    if( best.iSeq==aHead[iMin] ) break;   /* No other head is before it */
+    aHead[iMin] = cqKnownNext(p, pC, iMin, aHead[iMin], 0);
+  }
+  cqKnownNew(p, pC, &best);
+  sqlite3_free(pOwn->zSession);
+  pOwn->zSession = best.zSession;
+  pOwn->session.z = best.zSession;
+  pOwn->session.n = best.nSession;
+  pOwn->iKept = best.iKept;
+  assert( p->rc || (best.zSession!=0)==(best.iSeq<CQ_I64_MAX) );
+  return p->rc==SQLITE_OK && best.zSession!=0;
+}
+
+/**************************************************************************
+** By the batches themselves
+*/
+
+/*
+** Any session: choose the first that has something to give, in the order of
+** their first claimable batches.  0 if there is none or op has an error, else
+** pOwn->session is set, and xDone frees it.
+*/
+static int cqSessionChoose(CqOp *p, CqClaim *pC, int bSerial){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  int bWrites = pC->pDef->bWrites;
+  CqText any = {0, 0};
+  CqNames past = {0, 0, 0};
+  const CqBatch *pB;
+  CqStreams s;
+  assert( pOwn->bAny );
+  claimqStreamsOpen(p, &s, any, bWrites ? &pOwn->passed : 0,
+                bWrites ? &pOwn->due : 0);
+  while( (pB = claimqStreamsHead(p, &s))!=0 ){
+    if( pB->eWhy==CQ_WHY_CLAIMABLE
+     && claimqColType(pB->pStmt, CQ_S(session))==SQLITE_TEXT
+    ){
+      CqText session = claimqColText(p, pB->pStmt, CQ_S(session));
+      if( !claimqNamesHas(&past, session) ){
+        if( cqSessionGives(p, pC, session, pB, bSerial) ){
+          sqlite3_free(pOwn->zSession);
+          pOwn->zSession = claimqTextDup(p, session);
+          pOwn->session.z = pOwn->zSession;
+          pOwn->session.n = session.n;
+          claimqStreamsRest(p, &s);
+          break;
+        }
+        claimqNamesAdd(p, &past, session);
+      }
+    }else{
+      claimqBatchBad(p, pC, pB);
+    }
+    claimqStreamsNext(p, &s, pB);
+  }
+  claimqStreamsClose(p, &s);
+  claimqNamesClear(&past);
+  return p->rc==SQLITE_OK && pB!=0;
+}
+
+/*
+** Any session: choose one, by what the database keeps for that if it does.
+*/
+CQ_PRIV int claimqSessionAny(CqOp *p, CqClaim *pC, int bSerial){
+  return claimqSessionKept(p)
+       ? cqKnownChoose(p, pC, bSerial) : cqSessionChoose(p, pC, bSerial);
+}

@@ -1,0 +1,96 @@
+/*
+** session/look.c: what is known of a session, where the database keeps that
+** (settings any_session and serial; see sql/schema/session.sql).
+**
+**     INSERT INTO claimq_batch(session, payload) VALUES('chat-1', 'hi');
+**     SELECT * FROM claimq_session;             -- nothing yet
+**     SELECT payload FROM claimq(NULL, 'a');    -- hi: but a claim finds it
+**     SELECT * FROM claimq_session;             -- chat-1|...
+**
+** Whoever changes the batches of a session looks at it afterwards, in the same
+** task, and writes what has changed.  Batches that came by a plain INSERT have
+** no batch id yet, and an index has those: the next claim of any session looks
+** at their sessions itself, gives them their ids, and writes what is known of
+** them now, of CQ_NEW_MOST at most.
+*/
+#include "session.h"
+
+/*
+** 1 if the database keeps what is known of its sessions.
+*/
+CQ_PRIV int claimqSessionKept(CqOp *p){
+  return (claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL))!=0;
+}
+
+/*
+** Run one of the statements that look at a session.  Returns how many rows it
+** has changed.
+*/
+static i64 cqLookExec(CqOp *p, int eStmt, CqText session){
+  CqStmt s = claimqStmt(p, eStmt);
+  claimqBindText(p, &s, CQ_SESSION_LOOK_session, session);
+  return claimqExec(p, &s);
+}
+
+/*
+** Look at a session that has batches, and write what has changed.
+*/
+CQ_PRIV void claimqSessionLook(CqOp *p, CqText session){
+  cqLookExec(p, CQ_SQL_SESSION_LOOK, session);
+}
+
+/*
+** The same when batches of it have gone, perhaps all.
+*/
+CQ_PRIV void claimqSessionLeft(CqOp *p, CqText session){
+  if( cqLookExec(p, CQ_SQL_SESSION_FORGET, session)==0 ){
+    claimqSessionLook(p, session);
+  }
+}
+
+/*
+** A batch was deleted, and its steps go with it, unless it has become a dead
+** letter.  Raises conflict if a claim holds it, unless the statement is
+** claimq's own.
+*/
+CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
+  sqlite3_value **ap = pCall->apVal;
+  if( p->pConn->nStep==0 && sqlite3_value_type(ap[1])!=SQLITE_NULL ){
+    claimqFail(p, CQ_CONFLICT, "batch %lld is claimed: revoke it before you "
+        "delete it", sqlite3_value_int64(ap[2]));
+  }
+  if( p->rc ) return;
+  if( (claimqSettings(p) & CQ_SET_STEPS) && p->pConn->bQuiet<2 ){
+    CqStmt s = claimqStmt(p, CQ_SQL_STEP_GONE_BATCH);
+    claimqBindInt(p, &s, CQ_STEP_GONE_BATCH_seq, sqlite3_value_int64(ap[2]));
+    claimqExec(p, &s);
+  }
+  if( claimqSessionKept(p) && !p->pConn->bQuiet ){
+    claimqSessionLeft(p, claimqValueText(p, ap[0]));
+  }
+}
+
+/*
+** claimq__batch_id(session, source_key, enqueued_at_ms, enqueue_seq): the
+** id of a batch as it stands in the table.  NULL of one that was damaged.
+*/
+CQ_PRIV void claimqSessionBatchId(CqOp *p, CqCall *pCall){
+  sqlite3_value **ap = pCall->apVal;
+  CqText session, key;
+  char zId[CQ_BATCH_ID_SZ];
+  i64 iSeq = sqlite3_value_int64(ap[3]);
+  if( sqlite3_value_type(ap[0])!=SQLITE_TEXT
+   || sqlite3_value_type(ap[2])!=SQLITE_INTEGER
+  ){
+    return;
+  }
+  session = claimqValueText(p, ap[0]);
+  key = claimqTextOrNull(p, ap[1]);
+  if( p->rc || !claimqUtf8Valid(session.z, session.n)
+   || (key.z && !claimqUtf8Valid(key.z, key.n))
+  ){
+    return;
+  }
+  claimqBatchId(session, key, sqlite3_value_int64(ap[2]), &iSeq, zId);
+  sqlite3_result_text(pCall->pCtx, zId, -1, SQLITE_TRANSIENT);
+}

@@ -1,0 +1,273 @@
+# history.tcl: what many processes were answered is what one would have been.
+#
+#     source $T(root)/tcl/test/history.tcl
+#     do_history_test 17 8 150          ;# seed 17, 8 processes, 150 calls each
+#
+# SQLite's commits have one order.  So the calls of many processes can be made
+# again by one connection, in that order, and each must get the answer that it
+# got when they ran side by side; and so must the model of oracle_model.tcl,
+# which was written from the manual.  Whatever a call sees that it should not
+# have seen, or misses, gives another answer.
+#
+# The order is written by the calls themselves: triggers on claimq's tables put
+# the name of the call (PROCESS:NUMBER, from a function of the connection) into
+# the table hist, in the call's own transaction.  A call that wrote nothing has
+# its place if nobody wrote while it ran; if somebody did, it is not compared.
+#
+# A process writes each call into a file of its own before it makes it, and the
+# answer after it.  One that is killed by SIGKILL leaves a call without an
+# answer: if it is in hist it took effect, and is made again; else it did not.
+# Another is stopped by SIGSTOP for a while.
+#
+# The calls are those of oracle.tcl (the same generator), with times that follow
+# a clock of their own, ten times as fast as the real one, a little forth and
+# back, so that leases end in between.  Where calls fail it prints which, and
+# the directory with all files is kept.
+
+source [file join [file dirname [info script]] oracle.tcl]
+source [file join $T(root) tcl build files.tcl]
+
+#--------------------------------------------------------------------------
+# A process
+
+# In a process it stands for oracle_clock: see above.
+proc history_clock {} {
+  set ::O(now) [expr {
+    max(0, 1000 + ([clock milliseconds]-$::start)*10 + [oracle_random 200]-100)
+  }]
+}
+
+# One call.  No transactions of the user's; and no vacuum, which the oracle
+# calls twice.
+proc history_make {} {
+  while 1 {
+    set step [oracle_make]
+    if {[lindex $step 0] ni {tx vacuum restored}} {return $step}
+  }
+}
+
+proc history_last {} {
+  return [::odb one {SELECT ifnull(max(id), 0) FROM hist}]
+}
+
+# A line of the file.
+proc history_write {fd list} {
+  puts $fd [binary encode base64 [encoding convertto utf-8 $list]]
+  flush $fd
+}
+
+# In the process: n calls.
+proc history_work {seed me n} {
+  rename oracle_clock {}
+  interp alias {} oracle_clock {} history_clock
+  set fd [open calls.$me w]
+  open_db test.db odb
+  ::odb timeout 300000
+  ::odb function whoami {set ::whoami}
+  model::reset
+  # Letters by number, whether there are such or not.
+  for {set i 1} {$i <= 20} {incr i} {dict set ::model::letter $i {}}
+  expr {srand($seed*7919+$me*104729+1)}
+  array set ::O {now 1000 claims {} jobs {} batches {} plan {} flood 0 stack {}}
+  for {set i 0} {$i < $n} {incr i} {
+    lassign [history_make] op arglist form
+    if {[catch {oracle_resolve $arglist} arglist]} continue
+    set ::whoami $me:$i
+    history_write $fd [list begin $i $op $arglist $form [history_last]]
+    set got [oracle_db [oracle_sql $op $arglist $form]]
+    history_write $fd [list end $i [history_last] $got]
+    if {[lindex $got 0] eq "ok"} {
+      set ::O(ref,$i) [lindex $got 1]
+      oracle_note [list $i $op]
+    }
+  }
+  close $fd
+  close_db odb
+}
+
+#--------------------------------------------------------------------------
+# What they left
+
+# The calls of a process: {NUMBER {op arglist form from to got}}; to and got are
+# empty if there was no answer.
+proc history_calls {me} {
+  set calls {}
+  # A process that was killed may leave half a line.
+  foreach line [lrange [split [read_file calls.$me] \n] 0 end-1] {
+    set line [encoding convertfrom utf-8 [binary decode base64 $line]]
+    switch [lindex $line 0] {
+      begin {
+        lassign $line - i op arglist form from
+        dict set calls $i [list $op $arglist $form $from {} {}]
+      }
+      end {
+        lassign $line - i to got
+        dict set calls $i [lreplace [dict get $calls $i] 4 5 $to $got]
+      }
+    }
+  }
+  return $calls
+}
+
+# All calls that have a place, sorted, each {PLACE WHO op arglist form got}; and
+# how many have none.
+proc history_order {n} {
+  array set first {}
+  set before ""
+  ::odb eval {SELECT id, who FROM hist ORDER BY id} {
+    if {$who ne $before && [info exists first($who)]} {
+      error "$who is in two transactions"
+    }
+    if {![info exists first($who)]} {set first($who) $id}
+    set before $who
+  }
+  set out {}
+  set lost 0
+  for {set me 0} {$me < $n} {incr me} {
+    dict for {i call} [history_calls $me] {
+      lassign $call op arglist form from to got
+      set who $me:$i
+      if {[info exists first($who)]} {
+        lappend out [list $first($who).0 $who $op $arglist $form $got]
+      } elseif {$to ne "" && $from == $to} {
+        lappend out [list $from.5 $who $op $arglist $form $got]
+      } else {
+        incr lost
+      }
+    }
+  }
+  return [list [lsort -real -index 0 $out] $lost]
+}
+
+# "" if the call was answered as by one process, else the difference.
+proc history_again {call} {
+  lassign $call place who op arglist form got
+  set again [oracle_db [oracle_sql $op $arglist $form]]
+  set want [oracle_model $op $arglist $form]
+  if {$got eq ""} {set got $again}
+  if {$op eq "next_at" && [lindex $got 0] eq "ok"} {
+    set same [expr {$again eq $got && [oracle_same_time [lindex $got 1] \
+      [lindex $want 1] [lindex $arglist end]]}]
+  } else {
+    set same [expr {$again eq $got && $want eq $got}]
+  }
+  if {$same} return
+  return "$who, place $place:\
+    [oracle_readable [oracle_sql $op $arglist $form]]\
+    \nthen:  $got\nagain: $again\nmodel: $want"
+}
+
+# The calls up to this one as a script for the shell, in a file that stays.
+proc history_script {calls last} {
+  set file $::T(root)/build/history.sql
+  set fd [open $file w]
+  puts $fd "SELECT claimq_init('all', 1), claimq_queue('q1', 3),\
+    claimq_queue('q2', 1, 'degrade', 0), claimq_queue('q3', 80);\
+    CREATE TABLE sink(v);"
+  foreach call $calls {
+    lassign $call place who op arglist form
+    puts $fd "[oracle_readable [oracle_sql $op $arglist $form]]; -- $who"
+    if {$call eq $last} break
+  }
+  close $fd
+  return "\nall calls up to here: build/[file tail $file]"
+}
+
+#--------------------------------------------------------------------------
+# The test
+
+proc history_setup {} {
+  delete_db
+  open_db test.db odb
+  ::odb function whoami {expr {"setup"}}
+  ::odb eval {
+    PRAGMA journal_mode=wal;
+    SELECT claimq_init('all', 1);
+    CREATE TABLE sink(v);
+    CREATE TABLE hist(id INTEGER PRIMARY KEY, who TEXT);
+    SELECT claimq_queue('q1', 3), claimq_queue('q2', 1, 'degrade', 0),
+      claimq_queue('q3', 80);
+  }
+  foreach table [::odb eval {
+    SELECT name FROM sqlite_schema
+    WHERE type='table' AND name GLOB 'claimq_*'
+  }] {
+    foreach what {INSERT UPDATE DELETE} {
+      ::odb eval "CREATE TRIGGER my_${table}_$what AFTER $what ON $table BEGIN
+        INSERT INTO hist(who) SELECT whoami()
+        WHERE whoami() IS NOT (SELECT who FROM hist ORDER BY id DESC LIMIT 1);
+      END"
+    }
+  }
+  close_db odb
+}
+
+# Kill one process and stop another, as soon as each has made a third of its
+# calls.
+proc history_disturb {handles n} {
+  foreach {me signal} {0 KILL 1 STOP} {
+    set lines 0
+    while {$lines < 2*$n/3} {
+      after 5
+      if {[worker_poll [lindex $handles $me] 0]} break
+      if {![file exists calls.$me]} continue
+      set lines [regexp -all \n [read_file calls.$me]]
+    }
+    catch {worker_signal [lindex $handles $me] $signal}
+  }
+  after 300
+  catch {worker_signal [lindex $handles 1] CONT}
+}
+
+proc do_history_test {seed nproc ncall} {
+  set name [test_name "1.$seed-$nproc-processes-are-answered-as-one"]
+  history_setup
+  set handles {}
+  for {set me 0} {$me < $nproc} {incr me} {
+    lappend handles [worker_start {
+      source $T(root)/tcl/test/history.tcl
+      history_work $seed $me $ncall
+    } -me $me -n $nproc -vars [list seed $seed ncall $ncall start \
+        [clock milliseconds]]]
+  }
+  foreach h $handles {worker_go $h}
+  history_disturb $handles $ncall
+  set codes {}
+  foreach h $handles {
+    set got [worker_wait $h 600]
+    lappend codes [dict get $got rc]
+    if {[dict get $got rc] == 1} {error [dict get $got out]}
+  }
+  open_db test.db odb
+  lassign [history_order $nproc] calls lost
+  close_db odb
+  sqlite3 ::mem :memory:
+  cq_load mem $::claimq_so
+  oracle_open
+  oracle_step {-3 queue {q1 3 NULL}}
+  oracle_step {-2 queue {q2 1 0}}
+  oracle_step {-1 queue {q3 80 NULL}}
+  set why ""
+  foreach call $calls {
+    set why [history_again $call]
+    if {$why ne ""} break
+  }
+  if {$why ne ""} {append why [history_script $calls $call]}
+  close_db odb
+  if {$why eq ""} {
+    open_db test.db odb
+    ::odb function whoami {expr {"end"}}
+    set why [oracle_compare]
+    if {$why ne ""} {append why [history_script $calls {}]}
+    close_db odb
+  }
+  if {$why eq "" && [lrange $codes 1 end] ne [lrepeat [expr {$nproc-1}] 0]} {
+    set why "processes ended with $codes"
+  }
+  set n [llength $calls]
+  if {$why eq "" && $n < 4*$lost} {set why "$lost calls of $n have no place"}
+  ::mem close
+  if {$why ne ""} {fail_test $name $why} else {
+    pass_test "$name ($n calls, $lost without a place)"
+  }
+}

@@ -1,0 +1,508 @@
+# mutate.tcl: break the program in every place, and see a test fail.
+#
+#     tclsh tcl/test/mutate.tcl ?-file GLOB? ?-sample N? ?-seed K? ?-kinds LIST?
+#                          ?-line N? ?-tests LIST? ?-again? ?-list?
+#
+# Each .c file of ext/ and vtab/ is compiled to assembly.  A mutant is the
+# program with one conditional jump (or one instruction that stores a
+# condition, or moves on one) changed:
+#
+#     je .L5    ->    jne .L5      flip
+#     je .L5    ->                 never
+#     je .L5    ->    jmp .L5      always
+#
+# It is assembled, linked, and tested.  A test that fails, crashes or does not
+# end kills the mutant.  One that survives shows a test that is missing, or a
+# condition that does not show outside (a shortcut, say).  Those stand
+# in test/mutate.known, each with its reason:
+#
+#     FUNCTION KIND | the line of source | why nobody can tell
+#
+# No function has the name of another, and so an entry stays good when files
+# are split and lines move, until its own line is changed.  FUNCTION is where
+# the compiler put the jump: the one that the line was inlined into.  KIND is
+# flip, never, always or several with commas, or *; flip#2 is only the
+# second jump of that line.  A survivor that is not there makes this fail.
+#
+# -file    only sources that match one of these, e.g. 'ext/core/*.c vtab/see.c'
+# -kinds   the default is all for the pure core, flip for the rest
+# -line    only those of this line of the source, e.g. to try a new test
+# -tests   these tests instead of those of the file
+# -sample  every N-th mutant, beginning with the K-th (-seed)
+# -again   also those that were tried before
+# -list    only count them
+#
+# What was found is kept in build/mutate/*.tsv: a run that was stopped goes on
+# where it was.  A mutant that was killed stays killed as long as its source
+# compiles to the same code; a survivor is tried again when a test was changed.
+# All else is in a directory of this process, in memory if that can be: several
+# may run at once, each with files of its own.
+
+set root [file normalize [file join [file dirname [info script]] .. ..]]
+cd $root
+set dir build/mutate
+unset -nocomplain env(CLAIMQ_SOAK)   ;# The tests as make test runs them
+set opt(-file) *
+set opt(-line) *
+set opt(-tests) {}
+set opt(-sample) 1
+set opt(-seed) 0
+set opt(-kinds) {}
+set opt(-again) 0
+set opt(-list) 0
+while {[llength $argv]} {
+  set argv [lassign $argv name]
+  if {![info exists opt($name)]} {puts stderr "what is $name?"; exit 2}
+  if {$name in {-again -list}} {
+    set opt($name) 1
+  } else {
+    set argv [lassign $argv opt($name)]
+  }
+}
+
+#--------------------------------------------------------------------------
+# Tests: those that can kill a mutant of a file.  What killed another mutant of
+# the same function is tried first, then the quickest.  core:FILE is core_test,
+# with the tests of that file first; the others are files of test/.
+
+array set tests {
+  ext/claimq_main.c      {load oom}
+  ext/contest/contest.c  {contest oom}
+  ext/engine/claim.c     {lane session contest letter plan oom}
+  ext/engine/look.c      {see wait session lane oom}
+  ext/engine/origin.c    {letter corrupt oom}
+  ext/engine/put.c       {lane session outbox request oom}
+  ext/engine/restore.c   {restore oom}
+  ext/engine/vacuum.c    {vacuum upkeep outbox oom}
+  ext/engine/verb.c      {lane session_bad contest letter outbox oom}
+  ext/engine/wait.c      {wait oom fault_wait wait_workers}
+  ext/lane/after.c       {after upkeep oom after_cost after_workers}
+  ext/lane/busy.c        {limit see limit_model oom see_cost}
+  ext/lane/change.c      {lane limit after oom}
+  ext/lane/claim.c       {lane upkeep limit oom corrupt lane_cost fault_lane
+                          lane_workers}
+  ext/lane/grant.c       {lane limit oom corrupt fault_lane}
+  ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
+                          lane_workers}
+  ext/lane/keep.c        {keep vacuum upkeep oom}
+  ext/lane/limit.c       {limit limit_model corrupt oom limit_cost
+                          limit_workers}
+  ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
+  ext/lane/stats.c       {see schedule limit oom see_cost}
+  ext/lane/submit.c      {lane after limit schedule oom hostile}
+  ext/lane/verb.c        {lane after limit oom fault_lane}
+  ext/letter/letter.c    {letter upkeep oom corrupt}
+  ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
+  ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
+  ext/outbox/publish.c   {outbox upkeep oom corrupt outbox_workers}
+  ext/outbox/queue.c     {outbox upkeep oom corrupt outbox_workers}
+  ext/outbox/vacuum.c    {vacuum outbox upkeep oom corrupt}
+  ext/outbox/verb.c      {outbox upkeep oom corrupt outbox_workers}
+  ext/session/any.c      {session session_known upkeep oom session_bad corrupt
+                          contend session_cost fault_session}
+  ext/session/batch.c    {session plan upkeep oom session_bad corrupt}
+  ext/session/claim.c    {session plan upkeep oom session_bad corrupt contend
+                          session_cost fault_session}
+  ext/session/look.c     {session_known session_plain session oom}
+  ext/session/names.c    {session session_bad derive oom}
+  ext/session/put.c      {session request session_bad oom fault_session}
+  ext/session/serial.c   {session session_known oom session_bad corrupt}
+  ext/session/session.c  {session plan oom session_bad}
+  ext/session/streams.c  {session plan upkeep oom session_bad corrupt contend
+                          session_cost fault_session}
+  ext/session/verb.c     {session upkeep oom session_bad corrupt contend
+                          fault_session}
+  ext/store/args.c       {lane session_bad contest load oom session}
+  ext/store/conn.c       {lane load plan oom}
+  ext/store/ids.c        {load lane session}
+  ext/store/init.c       {load upkeep oom corrupt fault_matrix}
+  ext/store/lease.c      {lane session contest letter oom}
+  ext/store/op.c         {lane session_bad contest load oom session}
+  ext/store/request.c    {request oom fault_matrix}
+  ext/store/rows.c       {lane session load oom}
+  ext/store/schema.c     {load upkeep oom corrupt fault_matrix}
+  ext/store/settings.c   {load upkeep clock oom corrupt}
+  ext/store/stmt.c       {lane load plan oom}
+  ext/store/txn.c        {lane load contest oom contend plan fault_txn
+                          fault_letter fault_matrix}
+  ext/store/watch.c      {wait fault_wait wait_workers}
+  ext/store/zoneinfo.c   {schedule_zone}
+  vtab/claim_vtab.c      {plan lane load contest oom}
+  vtab/func.c            {lane session_bad load derive oom}
+  vtab/help.c            {readme load oom}
+  vtab/id_list.c         {load lane session}
+  vtab/absent.c          {demand}
+  vtab/replay.c          {plan statement oom}
+  vtab/see.c             {see corrupt oom}
+}
+
+proc tests_of {file} {
+  if {[llength $::opt(-tests)]} {return $::opt(-tests)}
+  if {[info exists ::tests($file)]} {return $::tests($file)}
+  if {![is_pure $file]} {
+    error "no tests are named for $file: add them in tcl/test/mutate.tcl"
+  }
+  return core:[file rootname [file tail $file]]
+}
+
+# The same in the order in which to try them on a function.
+proc tests_ordered {file function} {
+  set list [lsort -command quicker [tests_of $file]]
+  if {![info exists ::killers($file,$function)]} {return $list}
+  set first $::killers($file,$function)
+  return [concat $first [lmap x $list {
+    if {$x in $first} continue
+    set x
+  }]]
+}
+
+proc quicker {a b} {return [expr {$::time($a)-$::time($b)}]}
+
+proc test_command {test so} {
+  set limit [expr {[info exists ::time($test)]
+    ? 3+$::time($test)*4/1000 : 120}]
+  set run "[info nameofexecutable] test/$test.test"
+  if {[regsub ^core: $test "" name]} {
+    set run "$::work/core_test test/vectors $name"
+  }
+  return "ulimit -v 4000000; exec env CLAIMQ_FIRST=1 CLAIMQ_SO=$so\
+    CLAIMQ_TMP=$::work/tmp timeout -k 1 $limit $run"
+}
+
+# 1 if the test passes on a build.
+proc passes {test so} {
+  set failed [catch {exec sh -c [test_command $test $so] </dev/null 2>@1} out]
+  return [expr {!$failed && [regexp {\d+ passed, 0 failed[^\n]*$} $out]}]
+}
+
+#--------------------------------------------------------------------------
+# Building
+
+# What may be changed is what was written: no merging of conditions, no memcpy()
+# by the compiler.  What cannot happen (CQ_NEVER) is not there.
+set cflags {-std=c99 -O1 -g -DCLAIMQ_COVERAGE_TEST
+  -fno-if-conversion -fno-if-conversion2
+  -fno-tree-loop-if-convert -mstringop-strategy=libcall -fPIC
+  -fvisibility=hidden -Iext -Iext/core -Iext/store -Ibuild}
+
+proc sources {} {
+  return [lsort [glob ext/*.c ext/*/*.c vtab/*.c]]
+}
+
+proc is_pure {file} {
+  return [regexp {^ext/core/|/claim_plan\.c$} $file]
+}
+
+proc kinds_of {file} {
+  if {[llength $::opt(-kinds)]} {return $::opt(-kinds)}
+  return [expr {[is_pure $file] ? "flip never always" : "flip"}]
+}
+
+# The directory of this process; those of processes that are gone go too.
+proc work_open {} {
+  set parent [expr {[file writable /dev/shm] ? "/dev/shm" : $::dir}]
+  foreach old [glob -nocomplain $parent/claimq-mutate-*] {
+    if {![file exists /proc/[lindex [split $old -] end]]} {
+      file delete -force $old
+    }
+  }
+  set ::work $parent/claimq-mutate-[pid]
+  file mkdir $::dir $::work
+}
+
+proc base {file ext} {
+  return $::work/[string map {/ -} [file rootname $file]]$ext
+}
+
+proc assemble {asm object} {
+  exec as -o $object $asm 2>@1
+}
+
+# The assembly and object of every file, and what tests need.
+proc build_base {} {
+  foreach file [sources] {
+    exec gcc {*}$::cflags -S -o [base $file .s] $file 2>@1
+    assemble [base $file .s] [base $file .o]
+  }
+  exec gcc {*}$::cflags -c -o $::work/claimq_sql.o build/claimq_sql.c
+  exec gcc {*}$::cflags -c -o $::work/core_test.o test/core_test.c
+}
+
+# The objects of the files that pass a filter, one of them replaced.
+proc objects {filter file object} {
+  set out {}
+  foreach x [sources] {
+    if {$filter eq "" || [$filter $x]} {
+      lappend out [expr {$x eq $file ? $object : [base $x .o]}]
+    }
+  }
+  return $out
+}
+
+# Link what a test needs, once; a .so that was loaded is never written over.
+proc link_so {file object} {
+  set so $::work/claimq-[incr ::nso].so
+  exec gcc -shared -Wl,-z,nodelete -o $so {*}[objects "" $file $object] \
+    $::work/claimq_sql.o
+  return $so
+}
+
+proc link_core {file object} {
+  file delete $::work/core_test
+  exec gcc -o $::work/core_test $::work/core_test.o \
+    {*}[objects is_pure $file $object]
+}
+
+#--------------------------------------------------------------------------
+# Mutants
+
+set nso 0
+set inverse {
+  e ne z nz s ns o no p np c nc l nl b nb a na g ng
+  le nle be nbe ae nae ge nge
+}
+foreach {a b} $inverse {
+  set opposite($a) $b
+  set opposite($b) $a
+}
+
+# What becomes of an instruction; empty if it has no condition.
+proc changed {line kind} {
+  global opposite
+  if {[regexp {^\tj(\w+)\t(\S+)} $line -> cc target]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tj$opposite($cc)\t$target" never "\tnop" \
+      always "\tjmp\t$target"] $kind]
+  }
+  if {[regexp {^\tset(\w+)\t(\S+)} $line -> cc target]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tset$opposite($cc)\t$target" \
+      never "\tmovb\t\$0, $target" always "\tmovb\t\$1, $target"] $kind]
+  }
+  if {[regexp {^\tcmov(\w+)\t(.*)} $line -> cc operands]} {
+    if {![info exists opposite($cc)]} {return ""}
+    return [dict get [list flip "\tcmov$opposite($cc)\t$operands" \
+      never "\tnop" always "\tmov\t$operands"] $kind]
+  }
+  return ""
+}
+
+# All mutants of a file, {row kind function line number}: row is that of the
+# assembly, number tells apart those of one line of source.
+proc mutants {asm kinds} {
+  set out {}
+  set row -1
+  lassign {"" 0} function at
+  foreach line $asm {
+    incr row
+    if {[regexp {^(\w+):} $line -> name]} {
+      set function [lindex [split $name .] 0]
+    } elseif {[regexp {^\t\.loc 1 (\d+) } $line -> n]} {
+      if {$n > 0} {set at $n}
+    } elseif {[changed $line flip] ne ""} {
+      set number [incr count($function,$at)]
+      foreach kind $kinds {
+        lappend out [list $row $kind $function $at $number]
+      }
+    }
+  }
+  return $out
+}
+
+proc read_lines {file} {
+  set fd [open $file]
+  set text [read $fd]
+  close $fd
+  return [split $text \n]
+}
+
+# The test that a mutant dies of, or survived.
+proc fate {file asm mutant} {
+  lassign $mutant row kind function
+  set fd [open $::work/mutant.s w]
+  puts $fd [join [lreplace $asm $row $row \
+    [changed [lindex $asm $row] $kind]] \n]
+  close $fd
+  assemble $::work/mutant.s $::work/mutant.o
+  set so ""
+  foreach test [tests_ordered $file $function] {
+    if {[string match core:* $test]} {
+      link_core $file $::work/mutant.o
+    } elseif {$so eq ""} {
+      set so [link_so $file $::work/mutant.o]
+    }
+    if {![passes $test $so]} break
+    set test survived
+  }
+  if {$so ne ""} {file delete $so}
+  file delete -force $::work/tmp
+  return $test
+}
+
+# What killed last kills next.
+proc prefer {file function test} {
+  if {$test eq "survived"} return
+  upvar ::killers($file,$function) list
+  if {![info exists list]} {set list {}}
+  set list [concat $test [lsearch -all -inline -not -exact $list $test]]
+}
+
+#--------------------------------------------------------------------------
+# What was found before, and what is known
+
+proc digest {args} {
+  return [string range [exec cat {*}$args | sha256sum] 0 15]
+}
+
+# The code of a file, without places in the source and what is for debuggers.
+proc code_digest {file} {
+  set code [lindex [split [string map {\n.Letext0: \0} \
+    [join [read_lines [base $file .s]] \n]] \0] 0]
+  regsub -all -line {^\t\.(loc|file) .*$} $code {} code
+  return [string range [exec sha256sum << $code] 0 15]
+}
+
+# The results of a file: one line {row kind killer tests} each.
+proc results_open {file} {
+  global found results
+  array unset found
+  set name $::dir/[file tail [base $file -[code_digest $file].tsv]]
+  if {[file exists $name]} {
+    foreach line [read_lines $name] {
+      lassign [split $line \t] row kind killer when
+      if {$killer ne "survived" || $when eq $::when} {
+        set found($row,$kind) $killer
+      }
+    }
+  }
+  set results [open $name a]
+  fconfigure $results -buffering line
+}
+
+proc known_read {} {
+  set out {}
+  if {![file exists test/mutate.known]} {return $out}
+  foreach line [read_lines test/mutate.known] {
+    if {[regexp {^(\S+) (\S+) \| (.*) \| (.*)$} $line -> \
+        function kind source reason]} {
+      lappend out [list $function $kind [string trim $source] $reason]
+    }
+  }
+  return $out
+}
+
+# The number of the entry that explains a survivor, or -1.
+proc known_find {function kind number source} {
+  set i -1
+  foreach entry $::known {
+    incr i
+    lassign $entry fn k text
+    if {$fn eq $function && $text eq [string trim $source]
+        && ($k eq "*" || $kind in [split $k ,]
+            || "$kind#$number" in [split $k ,])} {return $i}
+  }
+  return -1
+}
+
+# Name what explains nothing, if all that it may explain was tried.
+proc known_unused {} {
+  set i -1
+  foreach entry $::known {
+    incr i
+    lassign $entry function kinds
+    if {![info exists ::place($function)] || [info exists ::used($i)]} continue
+    set tried [kinds_of $::place($function)]
+    regsub -all {#\d+} $kinds {} kinds
+    set kinds [split [string map {* flip,never,always} $kinds] ,]
+    if {[llength [lsort -unique [concat $tried $kinds]]] == [llength $tried]} {
+      puts "no longer needed in test/mutate.known: [lrange $entry 0 2]"
+    }
+  }
+}
+
+#--------------------------------------------------------------------------
+# The run
+
+proc try_file {file} {
+  global opt found results count total
+  set asm [read_lines [base $file .s]]
+  set source [read_lines $file]
+  array set count {all 0 killed 0 survived 0 known 0}
+  set start [clock milliseconds]
+  set tried 0
+  results_open $file
+  set i -1
+  foreach mutant [mutants $asm [kinds_of $file]] {
+    if {([incr i]-$opt(-seed)) % $opt(-sample)} continue
+    lassign $mutant row kind function at number
+    if {![string match $opt(-line) $at]} continue
+    incr count(all)
+    if {$opt(-list)} continue
+    if {$opt(-again) || ![info exists found($row,$kind)]} {
+      incr tried
+      set found($row,$kind) [fate $file $asm $mutant]
+      prefer $file $function $found($row,$kind)
+      if {$found($row,$kind) ne "survived" || ![llength $opt(-tests)]} {
+        puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
+      }
+    }
+    judge $file $kind $function $at $number $found($row,$kind) \
+      [lindex $source $at-1]
+  }
+  close $results
+  set ms [expr {([clock milliseconds]-$start)/max($tried,1)}]
+  puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived\
+    %6d ms each" $file $count(all) $count(killed) $count(known) \
+    $count(survived) $ms]
+  flush stdout
+  foreach name [array names count] {incr total($name) $count($name)}
+}
+
+proc judge {file kind function at number killer source} {
+  global count
+  set ::place($function) $file
+  if {$killer ne "survived"} {
+    incr count(killed)
+    return
+  }
+  set i [known_find $function $kind $number $source]
+  if {$i >= 0} {
+    incr count(known)
+    set ::used($i) 1
+    return
+  }
+  incr count(survived)
+  puts "  SURVIVED $file:$at: $function $kind #$number:\
+    [string trim $source]"
+  flush stdout
+}
+
+exec make -s all tools build/claimq_sql.c >@stdout
+work_open
+build_base
+set when [digest {*}[lsort [glob test/*.test test/*.c test/*.h]]]
+set known [known_read]
+array set total {all 0 killed 0 survived 0 known 0}
+set files [lsort -unique [concat {*}[lmap x $opt(-file) {
+  lsearch -all -inline -glob [sources] $x
+}]]]
+
+# Every test must pass on what is not mutated; how long it takes says how long
+# it may.
+if {!$opt(-list)} {
+  link_core "" ""
+  set so [link_so "" ""]
+  foreach test [lsort -unique [concat {*}[lmap f $files {tests_of $f}]]] {
+    set start [clock milliseconds]
+    if {![passes $test $so]} {puts "FAILED: $test on the original"; exit 1}
+    set time($test) [expr {[clock milliseconds]-$start}]
+  }
+  file delete $so
+}
+foreach file $files {try_file $file}
+puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived" total \
+  $total(all) $total(killed) $total(known) $total(survived)]
+if {$opt(-sample) == 1 && $opt(-line) eq "*" && !$opt(-list)} known_unused
+file delete -force $work
+puts "$total(killed) passed, $total(survived) failed"
+exit [expr {$total(survived) > 0}]
