@@ -414,7 +414,8 @@ proc eqp {sql {handle db}} {
 }
 
 # The stock shell, with its own library: another program with another SQLite.
-set SHELL {env -u LD_LIBRARY_PATH sqlite3}
+# It waits for locks: with a rollback journal a reader may hold up a writer.
+set SHELL {env -u LD_LIBRARY_PATH sqlite3 -cmd {.timeout 60000}}
 
 #--------------------------------------------------------------------------
 # Queues
