@@ -37,10 +37,10 @@
 # Everything that decides whether the story went well is here, so that it is
 # the same for all languages: what the database says, and that the processes
 # end well.  Nothing depends on who is faster: each step waits for what it
-# needs, for a minute at most.
+# needs, for five minutes at most.
 
 source [file join $T(root) tcl build files.tcl]
-set S(limit) 60
+set S(limit) 300
 
 # Make the packages of a language for this machine; returns their paths.  A
 # reason why that cannot be done is raised with the code SKIP.
@@ -199,7 +199,7 @@ proc story {language program} {
   story_calls
   init_db
   db eval {PRAGMA journal_mode=wal; CREATE TABLE done(job_id)}
-  db timeout 30000
+  db timeout 300000
   story_drain
   story_commits
   story_outcomes
@@ -515,7 +515,7 @@ proc story_gone {} {
     init_db
     db eval {PRAGMA journal_mode=wal; CREATE TABLE done(job_id);
       SELECT claimq_submit('g', 'count')}
-    db timeout 30000
+    db timeout 300000
     set pid [start_worker g 30000 1]
     until_sql {SELECT state='completed' FROM claimq_job}
     close_db

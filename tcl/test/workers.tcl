@@ -3,7 +3,7 @@
 #
 #     set results [with_workers 4 -vars {rows 100} {
 #       open_db
-#       db timeout 20000
+#       db timeout 300000
 #       for {set i 0} {$i < $rows} {incr i} {
 #         emit [db eval {SELECT claim_id FROM claimq('s', $me)}]
 #       }
@@ -53,7 +53,7 @@ proc worker_main {script} {
   puts "@ready"
   flush stdout
   for {set ms 0} {![file exists $cq_worker.go]} {incr ms} {
-    if {$ms > 60000} {exit 3}
+    if {$ms > 300000} {exit 3}
     after 1
   }
   set code [catch {uplevel #0 $script} msg]
@@ -81,7 +81,7 @@ proc worker_output {h from} {
   return [string range $text 0 [string last \n $text]]
 }
 
-proc worker_line {h {seconds 60}} {
+proc worker_line {h {seconds 300}} {
   global W
   set until [expr {[clock milliseconds] + 1000*$seconds}]
   while 1 {
@@ -121,7 +121,7 @@ proc worker_poll {h ms} {
 }
 
 # A worker that is still running after the time is killed: rc TIMEOUT.
-proc worker_wait {h {seconds 60}} {
+proc worker_wait {h {seconds 300}} {
   global W
   if {![worker_poll $h [expr {1000*$seconds}]]} {
     worker_signal $h KILL
@@ -141,7 +141,7 @@ proc worker_wait {h {seconds 60}} {
 
 proc with_workers {n args} {
   set script [lindex $args end]
-  set opt [dict merge {-vars {} -timeout 60} [lrange $args 0 end-1]]
+  set opt [dict merge {-vars {} -timeout 300} [lrange $args 0 end-1]]
   set all {}
   for {set i 0} {$i < $n} {incr i} {
     lappend all [worker_start $script -me $i -n $n -vars [dict get $opt -vars]]
