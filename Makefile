@@ -6,6 +6,8 @@
 #   make test            everything about the extension, in 8 minutes on two
 #                        quiet cores
 #   make test-packages   the packages, in every language that is here
+#   make steady          ten minutes at a constant load: nothing may grow;
+#                        MINUTES=5: five
 #   make soak            the tests that take hours
 #   make coverage        lines, branches and conditions that the tests reach
 #   make mutate          jumps that can be changed without a test noticing it;
@@ -26,10 +28,11 @@
 #                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
-# On Debian as root, make deps, demo, smoke, test, soak, coverage, mutate and
-# bench install what the extension's own tests need.  test-packages, cluster,
-# cross and packages install nothing unless they are run with INSTALL=1; they
-# leave out what is missing, and print the command that would install it.
+# On Debian as root, make deps, demo, smoke, test, steady, soak, coverage,
+# mutate and bench install what the extension's own tests need.  test-packages,
+# cluster, cross and packages install nothing unless they are run with
+# INSTALL=1; they leave out what is missing, and print the command that would
+# install it.
 #
 # A new source file in a folder of ext/ or in vtab/, or a new .sql file, is found
 # automatically.
@@ -71,7 +74,7 @@ NEW      = 3.53.4
 TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
 
-.PHONY: all deps demo smoke test soak coverage mutate bench amalgamation \
+.PHONY: all deps demo smoke test steady soak coverage mutate bench amalgamation \
         install uninstall dist cross packages clean \
         tools drivers asan debug test-ready soak-ready \
         fuzzers cluster test-packages
@@ -277,11 +280,15 @@ test-packages: deps
 	$(SUB) all tools amalgamation
 	@$(RUN) -limit 2400 -files package $(SO)
 
+steady: deps
+	$(SUB) all tools
+	@MINUTES='$(MINUTES)' $(RUN) -files steady $(SO)
+
 # What takes hours, the shorter parts first: every version of SQLite, and every
 # place for a fault.  SOAK says how much of what has no end:
 #   10*SOAK seconds of threads, 30*SOAK workers killed in each journal mode,
 #   SOAK fresh seeds for the oracle and for random statements, SOAK minutes
-#   for each fuzz target,
+#   for each fuzz target and of constant load,
 #   SOAK places of each fault in each cell of the fault matrix,
 #   SOAK % of the mutants.
 # SOAK=1 is the shortest: there the sanitizers see faults at the places that make
@@ -315,7 +322,7 @@ soak: deps
 	  -env '$(SOAKASAN)' \
 	  -cmd sanitizers '$(ASANRUN) {smoke test} build/asan/claimq.so' \
 	  -env '' \
-	  -files 'test soak package' $(SO) \
+	  -files 'test soak steady package' $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -cmd mutate '$(TCLSH) tcl/test/mutate.tcl -sample '$$(((99+$(SOAK))/$(SOAK)))
 

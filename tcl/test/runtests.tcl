@@ -5,8 +5,9 @@
 # A part is one of
 #     -cmd NAME COMMAND     a program that tests
 #     -files GROUPS SO      the files of test/ in these groups (smoke, test,
-#                           package, soak; see tester.tcl) or of these names
-#                           (!NAME: without it), on that build of claimq
+#                           package, steady, soak; see tester.tcl) or of
+#                           these names (!NAME: without it), on that build of
+#                           claimq
 # Between them, for the parts that follow:
 #     -env ARGUMENTS        of env(1): NAME=VALUE ..., -u NAME ...; {} ends it
 #     -with COMMAND         each file runs under this command; {} ends it
