@@ -116,7 +116,7 @@ UPDATE {{S}}.claimq_job AS j SET waits_for={{WROTE w.next_id}},
   state=CASE WHEN w.next_id IS NOT NULL THEN 'blocked'
              WHEN available_at_ms>:now THEN 'delayed' ELSE 'ready' END,
   place=CASE WHEN w.next_id IS NOT NULL
-               OR admission='grant' AND fencing_token=0 THEN -2
+               OR {{LANE_UNADMITTED}} THEN -2
              WHEN available_at_ms>:now THEN available_at_ms ELSE -1 END
 FROM (SELECT d.job_id AS id, (
         SELECT a.after_id

@@ -204,6 +204,11 @@ FROM claimq__ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND {{LANE_GRANTABLE}}
 -- The job waits for a grant that admits it.
 (due IS NULL AND (state='ready' OR state='delayed'))
 
+-- fragment: LANE_UNADMITTED
+-- It needs a grant, and nobody has ever claimed it.  (Its fencing token does
+-- not tell that: claimq_restored() raises it.)
+admission='grant' AND settled_by IS NULL
+
 -- fragment: LANE_GRANTABLE
 -- A grant is needed, or its holder may still be there.
 (state='active' OR {{LANE_WAITS}})
@@ -531,7 +536,7 @@ ifnull(available_at_ms, created_at_ms)
 -- 0 it waits, 1 it is held, or was, 2 it is blocked, or waits to be admitted, 3
 -- it has ended.
 CASE WHEN terminal_at_ms IS NOT NULL THEN 3 WHEN state='active' THEN 1
-     WHEN state='blocked' OR admission='grant' AND fencing_token=0 THEN 2
+     WHEN state='blocked' OR {{LANE_UNADMITTED}} THEN 2
      ELSE 0 END AS kind
 
 -- name: LANE_STATS
@@ -604,7 +609,7 @@ FROM (SELECT job_id, CASE
     WHEN (terminal_at_ms IS NULL)<>
       (state IN ('ready','delayed','active','blocked'))
     THEN 'terminal_at_ms does not fit the state'
-    WHEN {{LANE_WAITS}} AND (admission='auto' OR fencing_token>0)
+    WHEN {{LANE_WAITS}} AND NOT ({{LANE_UNADMITTED}})
       OR due IS NULL AND state='active' AND reclaim='auto'
       OR due IS NOT NULL AND state='blocked'
     THEN 'place does not fit the state'

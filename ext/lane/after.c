@@ -115,8 +115,10 @@ CQ_PRIV void claimqLaneAfterWrite(
   }
   if( !bRun && pA->iFailed!=CQ_NO_TIME ){
     CqIds one = claimqLaneOne(&iJob);
+    i64 iEvent = claimqLaneLastEvent(p);
     claimqLaneCancelAfter(p, &one,
         pA->iFailed>claimqNow(p) ? pA->iFailed : claimqNow(p));
+    claimqLaneNoEvents(p, iEvent);
   }
 }
 

@@ -493,10 +493,14 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
 /*
 ** Is there nothing to do for claimq_init(), as mostly?  Then nobody needs to
 ** allow it to make a table, as it does to take the lock.  An error found here
-** does not count: somebody else may have been at work between two looks.
+** does not count: somebody else may have been at work between two looks.  But
+** one after which SQLite ends a statement around this one does.
 */
 static int cqTxnIdle(CqOp *p, CqTask *pTask){
+  int rc;
   cqTxnLoad(p, pTask);
+  rc = p->rc & 0xff;
+  if( rc==SQLITE_IOERR || rc==SQLITE_NOMEM || rc==SQLITE_FULL ) return 1;
   if( p->rc==SQLITE_OK && pTask->eNeed==CQ_NEED_NOTHING ) return 1;
   claimqOpReset(p);
   return 0;
