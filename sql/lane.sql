@@ -62,8 +62,7 @@ iif(state='active', NULL, ifnull(due, -2)) AS place, max_runtime_ms
 -- and became due.  waited tells on each row whether there are any of the
 -- latter, claimable or not.
 SELECT job_id, priority, created_at_ms, due,
-  EXISTS(SELECT 1 FROM {{LANE_INDEX}}
-         WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now) AS waited
+  {{LANE_LATE}} AS waited
 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
@@ -104,23 +103,29 @@ SELECT (SELECT count(*) FROM (
    WHERE {{LANE_SET}} AND due>:now) AS due
 
 -- fragment: LANE_MORE
--- May the lane have other sets for a worker without capabilities?  The last
--- set, in partitions up to :upto, is of another partition or of jobs that have
--- a group_key ('g[]'); or, if :all count, there is a partition in front.
-(SELECT partition<>:partition OR bucket>='g' FROM {{LANE_INDEX}}
+-- Is there more to be seen than the ready jobs of a set, for a worker without
+-- capabilities?  The last job in partitions up to :upto tells: it is of another
+-- partition, or has a group_key ('g[]'), or it waited.  Or, if :all count,
+-- there is a partition in front.
+(SELECT CASE WHEN partition<>:partition OR bucket>='g' THEN 1
+             WHEN due<0 THEN 0 ELSE {{LANE_LATE}} END
+ FROM {{LANE_INDEX}}
  WHERE lane=:lane AND partition<=:upto AND {{LANE_THERE}}
- ORDER BY partition DESC, bucket DESC LIMIT 1)
+ ORDER BY partition DESC, bucket DESC, due DESC LIMIT 1)
 OR :all AND EXISTS(
   SELECT 1 FROM {{LANE_INDEX}}
   WHERE lane=:lane AND partition<:partition AND {{LANE_THERE}})
+
+-- fragment: LANE_LATE
+-- Has a job of the set waited, and become due?
+EXISTS(SELECT 1 FROM {{LANE_INDEX}}
+       WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now)
 
 -- name: LANE_HEAD
 -- What is claimable of a set, with all columns: if none waited, and there is no
 -- other set, the jobs come in the order in which a worker gets them.
 SELECT {{LANE_ROW :lane}},
-  EXISTS(SELECT 1 FROM {{LANE_INDEX}}
-         WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now) OR {{LANE_MORE}}
-    AS waited
+  {{LANE_MORE}} AS waited
 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 

@@ -40,6 +40,9 @@ CREATE TRIGGER {{S}}.claimq_after_update AFTER UPDATE ON claimq_after
 WHEN "claimq: load the extension and use claimq_submit() with after"()
 BEGIN SELECT RAISE(ABORT, 'claimq: bad_argument: what a job waits for is said by claimq_submit()'); END;
 
+CREATE INDEX {{S}}.claimq_job_by_flow ON claimq_job(flow_id)
+  WHERE flow_id IS NOT NULL;
+
 CREATE VIEW {{S}}.claimq_flow(flow_id, blocked, ready, delayed, active,
   completed, failed, cancelled)
 AS

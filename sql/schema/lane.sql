@@ -129,9 +129,6 @@ CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(
   lane, source_key, iif(terminal_at_ms IS NULL, 0, job_id)
 ) WHERE source_key IS NOT NULL;
 
-CREATE INDEX {{S}}.claimq_job_by_flow ON claimq_job(flow_id)
-  WHERE flow_id IS NOT NULL;
-
 -- The attempts: one row each.  A claim and a complete are frequent, so a
 -- running attempt, and one that ended by complete or release, is recorded in
 -- the job's own row, which is written anyway.  All others are here.  So a

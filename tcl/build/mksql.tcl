@@ -313,11 +313,11 @@ proc schema_columns {type where sql} {
   return [join $list ,]
 }
 
-# The features that a text names a table or view of, as C has them.
+# The features that a text names a table, view or index of, as C has them.
 proc features_of {text} {
   set out {}
   foreach {type name option feature where sql} $::schema {
-    if {$feature ne "lanes" && $type in {table view}
+    if {$feature ne "lanes" && $type in {table view index}
         && [regexp "\\m$name\\M" $text]} {
       lappend out CQ_M_[string toupper $feature]
     }
