@@ -80,3 +80,15 @@ proc python_script {what python script args} {
   }
   if {!$ended} {fail_test $what [string range $out end-2000 end]}
 }
+
+# Unpack a part of a source package of PyPI into a directory, once: the tests
+# that a library has of its own.
+proc python_source {python dir library version pattern} {
+  if {[file isdirectory $dir]} return
+  file delete -force $dir.new
+  or_skip $python -m pip download --quiet --no-deps --no-binary $library \
+    --ignore-requires-python --dest $dir.new $library$version
+  exec tar -xzf [glob $dir.new/*.tar.gz] -C $dir.new \
+    --strip-components 1 --wildcards $pattern
+  file rename $dir.new $dir
+}

@@ -25,6 +25,8 @@ HOUR = 3600000
 
 
 class Case(unittest.TestCase):
+    patience = LIMIT
+
     def setUp(self):
         self.path = os.path.abspath(self.id().split(".")[-1] + ".db")
         for end in ("", "-wal", "-shm", "-journal"):
@@ -58,13 +60,13 @@ class Case(unittest.TestCase):
 
     def wait(self, question):
         """Until it answers something that is true; returns that."""
-        until = time.monotonic() + LIMIT
+        until = time.monotonic() + self.patience
         while time.monotonic() < until:
             found = question()
             if found:
                 return found
             time.sleep(0.02)
-        self.fail("still not true after %d s" % LIMIT)
+        self.fail("still not true after %d s" % self.patience)
 
 
 def command(*arguments):
