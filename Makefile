@@ -72,7 +72,8 @@ NEW      = 3.53.4
 
 # What the tests need besides the extension.
 TOOLS    = $(BUILD)/cqtest.so
-DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test
+DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test \
+           $(BUILD)/sim_test
 
 .PHONY: all deps demo smoke test steady soak coverage mutate bench amalgamation \
         install uninstall dist cross packages clean \
@@ -167,9 +168,16 @@ $(BUILD)/core_test: test/core_test.c $(wildcard test/core_*.h) $(PUREOBJ)
 
 # Linked into a program, as claimq.h describes it.  (The amalgamation makes all
 # functions static, also those that only tests or later disciplines call.)
-$(BUILD)/static_test: test/static_main.c $(BUILD)/claimq.c ext/claimq.h
-	$(CC) $(CFLAGS) -Wno-unused-function -DSQLITE_CORE -Iext -o $@ \
-	  test/static_main.c $(BUILD)/claimq.c -lsqlite3
+$(BUILD)/claimq_core.o: $(BUILD)/claimq.c
+	$(CC) $(CFLAGS) -Wno-unused-function -DSQLITE_CORE -c -o $@ $<
+
+$(BUILD)/static_test: test/static_main.c $(BUILD)/claimq_core.o ext/claimq.h
+	$(CC) $(CFLAGS) -Iext -o $@ test/static_main.c $(BUILD)/claimq_core.o \
+	  -lsqlite3
+
+# Connections as coroutines over files that crash: see test/sim/sim.h.
+$(BUILD)/sim_test: $(wildcard test/sim/*.[ch]) $(BUILD)/claimq_core.o
+	$(CC) $(CFLAGS) -g -Iext -o $@ $(filter %.c %.o,$^) -lsqlite3
 
 # The same with threads, under ThreadSanitizer.
 $(BUILD)/threads_test: test/threads.c $(BUILD)/claimq.c ext/claimq.h
@@ -270,6 +278,7 @@ test: deps
 	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -cmd static $(BUILD)/static_test \
+	  -cmd sim $(BUILD)/sim_test \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
 
@@ -286,7 +295,8 @@ steady: deps
 
 # What takes hours, the shorter parts first: every version of SQLite, and every
 # place for a fault.  SOAK says how much of what has no end:
-#   10*SOAK seconds of threads, 30*SOAK workers killed in each journal mode,
+#   10*SOAK seconds of threads, 10*SOAK of simulation,
+#   30*SOAK workers killed in each journal mode,
 #   SOAK fresh seeds for the oracle and for random statements, SOAK minutes
 #   for each fuzz target and of constant load,
 #   SOAK places of each fault in each cell of the fault matrix,
@@ -313,6 +323,8 @@ soak: deps
 	@CLAIMQ_SOAK=$(SOAK) $(RUN) \
 	  -sqlite $(NEW)-tsan/system \
 	  -cmd threads '$(BUILD)/threads_test $(SOAK)0' \
+	  -sqlite system \
+	  -cmd sim '$(BUILD)/sim_test -seconds $(SOAK)0' \
 	  -env '-u CLAIMQ_SOAK' \
 	  -sqlite $(TOO_OLD) -files old $(SO) \
 	  -sqlite system -with '$(VALGRIND)' -files smoke $(SO) -with '' \

@@ -1,0 +1,177 @@
+/*
+** sim.h: many connections at once in one process, repeatable by a number.
+**
+** Each connection is a coroutine.  Their files are in memory (sim_vfs.c), and
+** every lock, read, write, sync and sleep is a point at which another
+** coroutine may go on, a connection may be killed, or the power may fail: the
+** seed decides (sim_co.c).  The clock is a number that these points move on.
+** The coroutines work with queues (sim_work.c, sim_op.c); an observer outside
+** hears every answer and knows what must not be (sim_watch.c).  sim_main.c
+** runs one seed after the other.
+*/
+#ifndef SIM_H
+#define SIM_H
+
+#include <ucontext.h>
+#include <sqlite3.h>
+
+typedef sqlite3_int64 i64;
+typedef unsigned char u8;
+typedef unsigned int u32;
+
+#define SIM_NCO    5              /* Coroutines; the first is main() itself */
+#define SIM_NSTMT  64             /* Statements that a connection keeps */
+
+/* How what was written reaches the disk. */
+typedef struct SimMode SimMode;
+struct SimMode {
+  const char *zName;
+  const char *zPragma;
+  u8 bWal;
+  u8 bSure;                       /* What is answered survives a power cut */
+};
+
+/* One connection. */
+typedef struct SimCo SimCo;
+struct SimCo {
+  ucontext_t ctx;
+  char *aStack;
+  void (*xRun)(SimCo*);
+  int iCo;
+  i64 iWake;                      /* Sleeps until then, in us */
+  i64 iAfter;                     /* When the one before it wrote last, in us;
+                                  ** 0: it was itself */
+  u8 bDone;
+  u8 bDead;                       /* Killed: nothing reaches its files */
+  sqlite3 *db;
+  struct {
+    const char *zSql;
+    sqlite3_stmt *pStmt;
+  } aStmt[SIM_NSTMT];
+};
+
+/* The whole of it. */
+typedef struct Sim Sim;
+struct Sim {
+  i64 iSeed;
+  u8 bVerbose;
+  u8 bSwitch;                     /* Points may switch, kill and crash */
+  u8 bCrash;                      /* Everything dies now */
+  u8 bStop;                       /* Something is wrong: end this seed */
+  const SimMode *pMode;
+  i64 iNow;                       /* The clock, in us since 1970 */
+  int nTick;                      /* A point takes up to this long, in us */
+  int nSwitch;                    /* One point in this many switches */
+  int nStall;                     /* One switch in this many lasts longer */
+  int nUntil;                     /* Points until the next death; 0: none */
+  i64 iWrote;                     /* When the last one to have the write lock */
+  SimCo *pWrote;                  /* wrote last, and who it was */
+  i64 nPoint;                     /* Points so far */
+  i64 nOrder;                     /* Numbers answers and syncs */
+  i64 iSure;                      /* Answers before this one are on the disk */
+  u32 hash;                       /* Of all answers, with their times */
+  SimCo aCo[SIM_NCO];
+  SimCo *pCo;                     /* The one that runs */
+  ucontext_t ctx;                 /* The scheduler */
+  u32 aRandom[2];
+};
+extern Sim sim;
+
+/* Sums over all seeds, for the last lines of the output. */
+typedef struct SimSum SimSum;
+struct SimSum {
+  i64 nSeed, nPoint, nAnswer, nClaim, nKill, nCrash, nPower;
+  i64 nLost;                      /* Power cuts that lost answers */
+  i64 nAgain;                     /* Numbers that were given again, after that */
+  i64 nRestored;                  /* Power cuts followed by claimq_restored() */
+};
+extern SimSum sum;
+
+/* sim_co.c */
+u32 simRandom(void);
+int simPick(int n);
+int simOdds(int n);
+void simSeed(i64 iSeed);
+i64 simMs(void);
+void simPoint(void);
+void simSleep(i64 us);
+void simRun(void);
+void simStart(int iCo, void (*xRun)(SimCo*));
+void simCrash(void);
+void simFail(const char *zFormat, ...);
+void simLog(const char *zFormat, ...);
+
+/* sim_vfs.c */
+void simVfsRegister(void);
+void simVfsClear(void);
+void simVfsLoad(const void *a, i64 n);
+void *simVfsImage(i64 *pn);
+void simVfsKill(SimCo*);
+void simVfsBuried(SimCo*);
+void simVfsRestart(int bPower);
+
+/* sim_watch.c: the observer */
+#define SIM_LANE     0
+#define SIM_SESSION  1
+#define SIM_OUTBOX   2
+#define SIM_CONTEST  3
+#define SIM_NKIND    4
+#define SIM_NROW     4            /* Rows of a claim, at most */
+
+typedef struct SimRow SimRow;
+struct SimRow {
+  i64 iRow;                       /* Its key */
+  i64 iFence;
+  int iWork;                      /* Its payload; -1: nobody put it */
+  i64 iSeq;                       /* Of a message */
+};
+
+typedef struct SimClaim SimClaim;
+struct SimClaim {
+  int eKind;
+  int iScope;                     /* Which lane, session, queue or subject */
+  int iGroup;                     /* Which group of the lane; -1: none */
+  char zId[48];
+  char zToken[72];
+  int nRow;
+  SimRow aRow[SIM_NROW];
+  i64 iBegin, iEnd;               /* The call, by nOrder */
+  i64 iClaimed, iExpires;         /* By the answer, in ms */
+  i64 iFrom;                      /* Live from then on, in ms */
+  i64 iUntil;                     /* Surely live until then, in ms */
+  u8 bCompleted;
+  u8 bRevoked;
+  u8 bLost;                       /* By a power cut, perhaps */
+};
+
+/* What holds in a world, besides that rows are held once. */
+typedef struct SimRule SimRule;
+struct SimRule {
+  int nActive;                    /* Of a lane; 0: no limit */
+  int nGroup;                     /* Of a group; 0: no limit */
+  int nRate;                      /* Claims of a lane in nPer ms; 0: no limit */
+  int nPer;
+  u8 bSerial;                     /* Sessions are */
+};
+extern SimRule simRule;
+
+void watchClear(void);
+int watchPut(int eKind, int iScope);
+void watchPutDone(int iWork, i64 iId);
+SimClaim *watchClaim(const SimClaim*);
+void watchRenewed(SimClaim*, i64 iExpires, int nLease);
+void watchSettle(SimClaim*);
+void watchSettled(SimClaim*, int bCompleted, int nRow);
+void watchLost(SimClaim*, i64 iMs);
+void watchMaybe(SimClaim*);
+SimClaim *watchAny(void);
+void watchPower(void);
+void watchRestored(void);
+void watchEnd(sqlite3*);
+
+/* sim_work.c, sim_op.c */
+void workRun(void);
+int workKinds(void);
+const char *workName(int);
+
+#endif

@@ -1,0 +1,394 @@
+/*
+** sim_watch.c: the observer.  It stands outside, hears every answer that a
+** connection got, and knows only these.
+**
+**   *  A row, a serial session, a subject and a partition have one live lease
+**      at a time, and a lane and its groups no more than their limits.  A lease
+**      counts from the time at which its claim was made to its last known end,
+**      or to the beginning of the call that settles it.
+**   *  No answer shows a time before that of the transaction in front of it.
+**   *  Fencing tokens rise, those of all contests together.
+**   *  A lease that was given is kept, unless somebody revoked it.
+**   *  What was put with an answer is there once; what was completed with an
+**      answer stays so, and never comes again.  Of calls whose answer was lost
+**      the observer accepts both ends.
+**   *  A power cut loses nothing that was answered; where the mode allows it
+**      (SimMode.bSure), only what was answered after the last sync.
+*/
+#include <stdio.h>
+#include <string.h>
+#include "sim.h"
+
+#define SIM_NCLAIM 600
+#define SIM_NWORK  600
+
+typedef struct SimWork SimWork;
+struct SimWork {
+  int eKind;
+  int iScope;
+  i64 iId;                        /* Its key, by the answer */
+  i64 iPut, iDone;                /* Answers, by nOrder; 0: none */
+  u8 bLost;                       /* The put may have been lost */
+  u8 bMaybeDone;                  /* A completion without an answer, or lost */
+  u8 bFound;
+};
+
+SimRule simRule;
+static SimClaim aClaim[SIM_NCLAIM];
+static int nClaim;
+static SimWork aWork[SIM_NWORK];
+static int nWork;
+static int bNoRepeat;             /* claimq_restored() was called */
+
+static const char *const azKind[] = {"job", "batch", "message", "subject"};
+
+void watchClear(void){
+  nClaim = nWork = 0;
+  bNoRepeat = 0;
+  memset(&simRule, 0, sizeof(simRule));
+}
+
+/* A number for an answer, which becomes part of the history. */
+static i64 watchAnswer(i64 a, i64 b){
+  sum.nAnswer++;
+  sim.hash = (sim.hash ^ (u32)a)*16777619u;
+  sim.hash = (sim.hash ^ (u32)b)*16777619u;
+  sim.hash = (sim.hash ^ (u32)sim.iNow)*16777619u;
+  return ++sim.nOrder;
+}
+
+/* A number is given out a second time.  May it be? */
+static void watchAgain(int bLost, const char *zWhat, int eKind, i64 i){
+  if( bLost && !bNoRepeat ) sum.nAgain++;
+  else simFail("%s %lld of a %s was given twice", zWhat, i, azKind[eKind]);
+}
+
+/**************************************************************************
+** Work that is put
+*/
+
+/* Somebody begins to put work.  Returns its payload. */
+int watchPut(int eKind, int iScope){
+  SimWork *p;
+  if( nWork>=SIM_NWORK ) return -1;
+  p = &aWork[nWork];
+  memset(p, 0, sizeof(*p));
+  p->eKind = eKind;
+  p->iScope = iScope;
+  return nWork++;
+}
+
+/* The answer of a put.  iId is 0 if it has none (a plain INSERT). */
+void watchPutDone(int iWork, i64 iId){
+  SimWork *p = &aWork[iWork];
+  int i;
+  p->iPut = watchAnswer(iWork, iId);
+  p->bLost = 0;
+  simLog("put %d: %s %lld", iWork, azKind[p->eKind], iId);
+  for(i=0; i<nWork && iId; i++){
+    SimWork *q = &aWork[i];
+    if( q!=p && q->iId==iId && q->eKind==p->eKind && q->iScope==p->iScope ){
+      watchAgain(q->bLost, "the id", p->eKind, iId);
+    }
+  }
+  if( p->iId && p->iId!=iId ) simFail("a repeated request got another id");
+  p->iId = iId;
+}
+
+/**************************************************************************
+** Claims
+*/
+
+/* Do the claims share a row? */
+static int claimShares(const SimClaim *a, const SimClaim *b){
+  int i, j;
+  if( a->eKind!=b->eKind ) return 0;
+  if( a->eKind==SIM_CONTEST ) return a->iScope==b->iScope;
+  for(i=0; i<a->nRow; i++){
+    for(j=0; j<b->nRow; j++){
+      if( a->aRow[i].iRow==b->aRow[j].iRow ) return 1;
+    }
+  }
+  return 0;
+}
+
+/* At the time iMs p is live.  Who else is? */
+static void claimOverlap(const SimClaim *p, i64 iMs){
+  int i, nLane = 0, nGroup = 0;
+  for(i=0; i<nClaim && !sim.bStop; i++){
+    const SimClaim *q = &aClaim[i];
+    if( q==p || q->bLost || q->eKind!=p->eKind ) continue;
+    if( iMs<q->iFrom || iMs>=q->iUntil ) continue;
+    if( claimShares(p, q) ){
+      simFail("%s and %s are live at %lld", p->zId, q->zId, iMs);
+    }
+    if( p->iScope!=q->iScope ) continue;
+    if( p->eKind==SIM_SESSION && simRule.bSerial ){
+      simFail("%s and %s of a serial session are live at %lld", p->zId, q->zId,
+              iMs);
+    }
+    if( p->eKind!=SIM_LANE ) continue;
+    nLane++;
+    nGroup += p->iGroup>=0 && p->iGroup==q->iGroup;
+  }
+  if( simRule.nActive && nLane>=simRule.nActive ){
+    simFail("%s: %d are live at %lld, max_active is %d", p->zId, nLane+1, iMs,
+            simRule.nActive);
+  }
+  if( simRule.nGroup && nGroup>=simRule.nGroup ){
+    simFail("%s: %d of the group are live at %lld", p->zId, nGroup+1, iMs);
+  }
+}
+
+/* Are the fencing tokens of a and b in the order of their calls? */
+static void claimFences(const SimClaim *a, const SimClaim *b){
+  int i, j;
+  if( a->eKind!=b->eKind ) return;
+  for(i=0; i<a->nRow; i++){
+    for(j=0; j<b->nRow; j++){
+      const SimRow *r = &a->aRow[i], *s = &b->aRow[j];
+      if( r->iRow!=s->iRow ) continue;
+      if( r->iFence==s->iFence ){
+        watchAgain(a->bLost, "the token", b->eKind, s->iFence);
+        return;
+      }
+      if( a->bLost && !bNoRepeat ) continue;
+      if( a->iEnd<b->iBegin && r->iFence>s->iFence ){
+        simFail("the token of %s is less than that of %s", b->zId, a->zId);
+      }
+      if( a->bCompleted && a->eKind<=SIM_SESSION && a->iEnd<b->iBegin ){
+        simFail("%s is claimed after %s was completed", b->zId, a->zId);
+      }
+    }
+  }
+}
+
+/* Is the delivered work what was put, and not done yet? */
+static void claimWork(const SimClaim *p){
+  int i;
+  for(i=0; i<p->nRow; i++){
+    const SimRow *r = &p->aRow[i];
+    SimWork *pW;
+    if( r->iWork<0 ) continue;
+    pW = &aWork[r->iWork];
+    if( r->iWork>=nWork || pW->eKind!=p->eKind ){
+      simFail("%s delivers what nobody put", p->zId);
+    }else if( pW->iDone && pW->iDone<p->iBegin ){
+      simFail("%s delivers %d, which was completed", p->zId, r->iWork);
+    }
+    if( i>0 && p->eKind==SIM_OUTBOX && r->iSeq<=p->aRow[i-1].iSeq ){
+      simFail("%s delivers messages in disorder", p->zId);
+    }
+  }
+}
+
+/* No time of an answer is older than what was written before. */
+static void watchClock(const char *zId, i64 iMs){
+  i64 iAfter = sim.pCo->iAfter/1000;
+  if( iMs>simMs() ) simFail("%s is of a time to come", zId);
+  if( iMs<iAfter ){
+    simFail("%s: its time was read %lld ms before another one wrote", zId,
+            iAfter-iMs);
+  }
+}
+
+/* The answer of a claim.  Returns the observer's own, 0 if there is no room. */
+SimClaim *watchClaim(const SimClaim *pNew){
+  SimClaim *p = &aClaim[nClaim];
+  int i;
+  if( nClaim>=SIM_NCLAIM ) return 0;
+  *p = *pNew;
+  sum.nClaim++;
+  p->iEnd = watchAnswer(p->aRow[0].iRow, p->aRow[0].iFence);
+  simLog("claim %s scope %d, %lld to %lld", p->zId, p->iScope, p->iClaimed,
+         p->iExpires);
+  p->iFrom = p->iClaimed;
+  claimOverlap(p, p->iClaimed);
+  if( simMs()<p->iUntil ) claimOverlap(p, simMs());
+  for(i=0; i<nClaim && !sim.bStop; i++) claimFences(&aClaim[i], p);
+  claimWork(p);
+  watchClock(p->zId, p->iClaimed);
+  nClaim++;
+  return p;
+}
+
+/* The answer of a renewal. */
+void watchRenewed(SimClaim *p, i64 iExpires, int nLease){
+  i64 iMs = iExpires-nLease;
+  watchAnswer(iExpires, 0);
+  simLog("renewed %s from %lld to %lld", p->zId, iMs, iExpires);
+  if( p->bRevoked ) return;       /* It may be gone again */
+  if( iMs>=p->iUntil ) p->iFrom = iMs;
+  p->iUntil = p->iExpires = iExpires;
+  claimOverlap(p, iMs);
+  if( simMs()<iExpires ) claimOverlap(p, simMs());
+  watchClock(p->zId, iMs);
+}
+
+/* Somebody begins to settle or revoke it. */
+void watchSettle(SimClaim *p){
+  if( p->iUntil>simMs() ) p->iUntil = simMs();
+}
+
+/* The answer of a settlement; nRow rows are completed. */
+void watchSettled(SimClaim *p, int bCompleted, int nRow){
+  i64 iOrder = watchAnswer(bCompleted, nRow);
+  int i;
+  simLog("%s %s", bCompleted ? "completed" : "given back", p->zId);
+  p->bCompleted = (u8)bCompleted;
+  for(i=0; i<nRow && bCompleted; i++){
+    SimWork *pW;
+    if( p->aRow[i].iWork<0 ) continue;
+    pW = &aWork[p->aRow[i].iWork];
+    if( pW->iDone ) simFail("%s completes again what was completed", p->zId);
+    pW->iDone = iOrder;
+  }
+}
+
+/* The answer is claim_lost. */
+void watchLost(SimClaim *p, i64 iMs){
+  watchAnswer(-1, iMs);
+  simLog("lost %s", p->zId);
+  if( iMs<p->iExpires && !p->bRevoked && !p->bLost ){
+    simFail("%s was lost at %lld, before its end at %lld", p->zId, iMs,
+            p->iExpires);
+  }
+}
+
+/* Killed within a completion: it may have been done. */
+void watchMaybe(SimClaim *p){
+  int i;
+  for(i=0; i<p->nRow; i++){
+    if( p->aRow[i].iWork>=0 ) aWork[p->aRow[i].iWork].bMaybeDone = 1;
+  }
+}
+
+/* Some claim, 0 if there is none. */
+SimClaim *watchAny(void){
+  int n = nClaim<6 ? nClaim : 6;
+  return n ? &aClaim[nClaim-1-simPick(n)] : 0;
+}
+
+/**************************************************************************
+** The power fails
+*/
+
+/* What was answered after the last sync may be gone. */
+void watchPower(void){
+  i64 nLost = 0;
+  int i;
+  if( sim.pMode->bSure ) return;
+  bNoRepeat = 0;
+  for(i=0; i<nClaim; i++){
+    SimClaim *p = &aClaim[i];
+    p->bLost |= p->iEnd>sim.iSure;
+    p->bCompleted = 0;
+    nLost += p->bLost;
+  }
+  for(i=0; i<nWork; i++){
+    SimWork *p = &aWork[i];
+    if( p->iPut>sim.iSure ) p->bLost = 1;
+    if( p->iDone>sim.iSure ){
+      p->iDone = 0;
+      p->bMaybeDone = 1;
+    }
+    nLost += p->bLost;
+  }
+  /* A renewal may be gone, and a settlement; the claim itself is not. */
+  for(i=0; i<nClaim; i++){
+    aClaim[i].iUntil = aClaim[i].iExpires = 0;
+  }
+  sum.nLost += nLost>0;
+}
+
+/* claimq_restored(): from now on nothing is given a second time. */
+void watchRestored(void){
+  bNoRepeat = 1;
+  sum.nRestored++;
+}
+
+/**************************************************************************
+** The end
+*/
+
+/* No window of nPer ms may see more than nRate claims of a lane begin. */
+static void endRate(void){
+  int i, j;
+  for(i=0; i<nClaim && simRule.nRate; i++){
+    const SimClaim *p = &aClaim[i];
+    int n = 0;
+    if( p->eKind!=SIM_LANE || p->bLost ) continue;
+    for(j=0; j<nClaim; j++){
+      const SimClaim *q = &aClaim[j];
+      n += q->eKind==SIM_LANE && !q->bLost && q->iClaimed<=p->iClaimed
+        && q->iClaimed>p->iClaimed-simRule.nPer;
+    }
+    if( n>simRule.nRate ){
+      simFail("%d claims in the %d ms up to %lld", n, simRule.nPer,
+              p->iClaimed);
+    }
+  }
+}
+
+/* Fail with each row that zSql finds. */
+static void endQuery(sqlite3 *db, const char *zWhat, const char *zSql){
+  sqlite3_stmt *pStmt = 0;
+  int rc = sqlite3_prepare_v2(db, zSql, -1, &pStmt, 0);
+  while( rc==SQLITE_OK && sqlite3_step(pStmt)==SQLITE_ROW ){
+    simFail("%s: %s", zWhat, (const char*)sqlite3_column_text(pStmt, 0));
+  }
+  if( sqlite3_finalize(pStmt) ) simFail("%s: %s", zWhat, sqlite3_errmsg(db));
+}
+
+/* The jobs that are there at the end: payload, job_id, state, letters. */
+static void endJobs(sqlite3 *db){
+  sqlite3_stmt *pStmt = 0;
+  sqlite3_prepare_v2(db,
+    "SELECT payload, job_id, state, (SELECT count(*) FROM claimq_letter"
+    "  WHERE source='lane' AND ref=job_id) FROM claimq_job"
+    " WHERE typeof(payload)='integer'", -1, &pStmt, 0);
+  while( sqlite3_step(pStmt)==SQLITE_ROW ){
+    int i = sqlite3_column_int(pStmt, 0);
+    int bDone = strcmp((const char*)sqlite3_column_text(pStmt, 2),
+                       "completed")==0;
+    SimWork *p = &aWork[i];
+    if( i>=nWork || p->bFound ){
+      simFail("job %d is there twice, or nobody put it", i);
+      break;
+    }
+    p->bFound = 1;
+    if( p->iId && !p->bLost && p->iId!=sqlite3_column_int64(pStmt, 1) ){
+      simFail("job %d has another id", i);
+    }
+    if( p->iDone && !bDone ) simFail("job %d is not completed any more", i);
+    if( !p->iDone && !p->bMaybeDone && bDone ){
+      simFail("nobody completed job %d", i);
+    }
+    if( sqlite3_column_int(pStmt, 3)!=!bDone ){
+      simFail("job %d has %d letters", i, sqlite3_column_int(pStmt, 3));
+    }
+  }
+  if( sqlite3_finalize(pStmt) ) simFail("jobs: %s", sqlite3_errmsg(db));
+}
+
+/* All is done, and everything is looked at. */
+void watchEnd(sqlite3 *db){
+  int i;
+  endRate();
+  endQuery(db, "integrity", "SELECT * FROM pragma_integrity_check"
+    " WHERE integrity_check<>'ok'");
+  if( sim.iSeed%3==0 ) endQuery(db, "claimq_check",
+    "SELECT table_name||' '||row_key||' '||problem"
+    " FROM claimq_check");
+  endQuery(db, "a time of a schedule came twice",
+    "SELECT source_key FROM claimq_job WHERE source_key LIKE 'schedule:%'"
+    " GROUP BY source_key HAVING count(*)>1");
+  endJobs(db);
+  for(i=0; i<nWork && !sim.bStop; i++){
+    SimWork *p = &aWork[i];
+    if( p->iPut==0 || p->bLost ) continue;
+    if( p->eKind==SIM_LANE ? !p->bFound : !p->iDone && !p->bMaybeDone ){
+      simFail("%s %d (%lld) was put and is gone", azKind[p->eKind], i, p->iId);
+    }
+  }
+}

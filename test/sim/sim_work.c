@@ -1,0 +1,253 @@
+/*
+** sim_work.c: worlds, and those who work in them.
+**
+** A world is a database with some kind of work.  Its connections put, claim,
+** renew and settle at random, are killed and begin again, until each has made
+** its calls.  In the end one connection that nothing disturbs finishes
+** everything, which must be possible, and the observer looks at what is there.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sim.h"
+#include "sim_op.h"
+
+static const SimMode aMode[] = {
+  { "WAL FULL", "PRAGMA synchronous=full", 1, 1 },
+  { "WAL NORMAL", "PRAGMA synchronous=normal", 1, 0 },
+  { "DELETE FULL", "PRAGMA synchronous=full", 0, 0 },
+  { "DELETE EXTRA", "PRAGMA synchronous=extra", 0, 1 },
+  { "TRUNCATE FULL",
+    "PRAGMA journal_mode=truncate; PRAGMA synchronous=full", 0, 1 },
+  { "PERSIST FULL",
+    "PRAGMA journal_mode=persist; PRAGMA synchronous=full", 0, 1 },
+};
+#define SIM_NMODE ((int)(sizeof(aMode)/sizeof(aMode[0])))
+
+typedef struct World World;
+struct World {
+  const char *zName;
+  const char *zSetup;
+  int mKind;                      /* Bits of SIM_LANE ... */
+  SimRule rule;
+  u8 bSchedule;
+  struct {                        /* Made once, for WAL and without */
+    void *a;
+    i64 n;
+  } aImage[2];
+};
+
+#define LANE    (1<<SIM_LANE)
+#define SESSION (1<<SIM_SESSION)
+#define OUTBOX  (1<<SIM_OUTBOX)
+#define CONTEST (1<<SIM_CONTEST)
+
+static World aWorld[] = {
+  { .zName = "lane", .mKind = LANE, .zSetup = "SELECT claimq_init()" },
+  { .zName = "lane with max_active 1", .mKind = LANE, .rule = {.nActive = 1},
+    .zSetup = "SELECT claimq_policy('a', 'max_active', 1)" },
+  { .zName = "lane with max_active 2 and a rate", .mKind = LANE,
+    .rule = {.nActive = 2, .nRate = 3, .nPer = 50},
+    .zSetup = "SELECT claimq_policy('a', 'max_active', 2, 'rate', 3,"
+              "  'per_ms', 50)" },
+  { .zName = "lane with groups", .mKind = LANE, .rule = {.nGroup = 1},
+    .zSetup = "SELECT claimq_policy('a', 'group_max_active', 1, 'fair', 1)" },
+  { .zName = "schedule", .mKind = LANE, .bSchedule = 1,
+    .zSetup = "SELECT claimq_schedule('s', 'every 40 ms', 'a', NULL)" },
+  { .zName = "serial sessions", .mKind = SESSION, .rule = {.bSerial = 1},
+    .zSetup = "SELECT claimq_init('sessions', 1, 'serial', 1)" },
+  { .zName = "sessions", .mKind = SESSION,
+    .zSetup = "SELECT claimq_init('sessions', 1)" },
+  { .zName = "outbox", .mKind = OUTBOX,
+    .zSetup = "SELECT claimq_queue('q', 2, 'backoff_ms', 20)" },
+  { .zName = "contests", .mKind = CONTEST, .zSetup = "SELECT claimq_init()" },
+  { .zName = "all", .mKind = LANE|SESSION|OUTBOX|CONTEST,
+    .rule = {.nActive = 2, .bSerial = 1},
+    .zSetup = "SELECT claimq_init('all', 1, 'serial', 1);"
+              "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
+              "SELECT claimq_policy('a', 'max_active', 2);" },
+};
+#define SIM_NWORLD ((int)(sizeof(aWorld)/sizeof(aWorld[0])))
+
+static World *pWorld;
+
+int workKinds(void){ return SIM_NWORLD; }
+const char *workName(int i){ return aWorld[i].zName; }
+
+/**************************************************************************
+** Those who work
+*/
+
+/* Something to put. */
+static void stepPut(SimCo *p, int bPlain){
+  static const int aTurn[] = {SIM_LANE, SIM_SESSION, SIM_OUTBOX};
+  int e = aTurn[simPick(3)];
+  while( !(pWorld->mKind & (1<<e)) ){
+    if( pWorld->mKind==CONTEST ) return;
+    e = aTurn[simPick(3)];
+  }
+  opPut(p, e, bPlain || simOdds(4));
+}
+
+/* Claim something, and do what workers do with it. */
+static void stepClaim(SimCo *p){
+  int nLease = 15 + simPick(100);
+  SimClaim *pC;
+  int e = simPick(SIM_NKIND);
+  while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
+  if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 3 : 8) ){
+    opWithin(p);
+    return;
+  }
+  pC = opClaim(p, e, nLease);
+  while( pC && !p->bDead && !sim.bStop ){
+    simSleep(simPick(nLease*(simOdds(4) ? 1500 : 700)));
+    switch( simPick(8) ){
+      case 0: case 1: case 2:
+        if( opRenew(p, pC, nLease) ) continue;
+        break;
+      case 3:
+        opSettle(p, pC, OP_RETRY);
+        break;
+      case 4:
+        opSettle(p, pC, simOdds(2) ? OP_RELEASE : OP_FORGET);
+        break;
+      case 5:
+        if( opTogether(p, pC) ) continue;
+        break;
+      default:
+        opSettle(p, pC, OP_COMPLETE);
+        break;
+    }
+    break;
+  }
+}
+
+/* One thing that a connection does. */
+static void step(SimCo *p, int bPlain){
+  simSleep(simPick(20*1000));
+  if( bPlain ){
+    stepPut(p, 1);
+  }else if( pWorld->bSchedule && simOdds(4) ){
+    opSchedule(p);
+  }else if( simOdds(pWorld->bSchedule ? 12 : 3) ){
+    stepPut(p, 0);
+  }else if( simOdds(20) ){
+    opRevoke(p);
+  }else{
+    stepClaim(p);
+  }
+}
+
+/* A connection: it works, is killed, and begins again. */
+static void worker(SimCo *p){
+  int nCall = 6 + simPick(8);
+  int bPlain = p->iCo==SIM_NCO-1 && !pWorld->bSchedule;
+  while( nCall>0 && !sim.bStop ){
+    opOpen(p, bPlain);
+    while( nCall>0 && !p->bDead && !sim.bStop ){
+      nCall--;
+      step(p, bPlain);
+    }
+    opClose(p);
+    if( p->bDead ) simVfsBuried(p);
+    if( sim.bCrash || sim.bStop ) return;
+  }
+}
+
+/**************************************************************************
+** One seed
+*/
+
+/* The database of a world as it is in the beginning. */
+static void worldLoad(World *p, int bWal){
+  SimCo *pCo = &sim.aCo[0];
+  if( p->aImage[bWal].a==0 ){
+    i64 iNow = sim.iNow;
+    sim.iNow = 1700000000000LL*1000;
+    simVfsClear();
+    simSeed(1);
+    opOpen(pCo, 0);
+    if( sqlite3_exec(pCo->db, p->zSetup, 0, 0, 0) ){
+      simFail("setup of %s: %s", p->zName, sqlite3_errmsg(pCo->db));
+    }
+    sqlite3_exec(pCo->db, bWal ? "PRAGMA journal_mode=wal"
+                               : "PRAGMA journal_mode=delete", 0, 0, 0);
+    opClose(pCo);
+    p->aImage[bWal].a = simVfsImage(&p->aImage[bWal].n);
+    sim.iNow = iNow;
+  }
+  simVfsLoad(p->aImage[bWal].a, p->aImage[bWal].n);
+}
+
+/* Everything died: the machine starts again. */
+static void restart(void){
+  int bPower = !simOdds(3);
+  simLog(bPower ? "the power fails" : "all are killed");
+  sim.bCrash = 0;
+  simVfsRestart(bPower);
+  sum.nCrash++;
+  sum.nPower += bPower;
+  if( bPower ){
+    watchPower();
+    if( !sim.pMode->bSure && simOdds(2) ){
+      opOpen(&sim.aCo[0], 0);
+      opRestored(&sim.aCo[0]);
+      opClose(&sim.aCo[0]);
+    }
+  }
+  sim.nUntil = simOdds(2) ? 1 + simPick(3000) : 0;
+}
+
+/* Whoever is left does everything that is left. */
+static void drain(void){
+  SimCo *p = &sim.aCo[0];
+  int i, e;
+  opOpen(p, 0);
+  if( pWorld->bSchedule ) opUnschedule(p);
+  for(i=0; i<1500 && !sim.bStop; i++){
+    int n = 0;
+    for(e=0; e<SIM_CONTEST; e++){
+      if( pWorld->mKind & (1<<e) ) n += opFinish(p, e);
+    }
+    if( n==0 && !opLeft(p) ) break;
+    if( n==0 ) simSleep(50*1000);
+  }
+  if( i==1500 ) simFail("it does not come to an end");
+  if( !sim.bStop ) watchEnd(p->db);
+  opClose(p);
+}
+
+/* The history of sim.iSeed. */
+void workRun(void){
+  int i, nWorker, nEpoch = 0;
+  pWorld = &aWorld[sim.iSeed % SIM_NWORLD];
+  sim.pMode = &aMode[(sim.iSeed/SIM_NWORLD) % SIM_NMODE];
+  sim.pCo = &sim.aCo[0];
+  sim.bStop = sim.bCrash = sim.bSwitch = 0;
+  sim.hash = 2166136261u;
+  sim.nOrder = sim.iSure = sim.iWrote = 0;
+  watchClear();
+  worldLoad(pWorld, sim.pMode->bWal);
+  simSeed(sim.iSeed);
+  opClear();
+  simRule = pWorld->rule;
+  sim.iNow = 1700000001000LL*1000;
+  sim.nTick = 20 << simPick(6);
+  sim.nSwitch = 1 << simPick(6);
+  sim.nStall = 100 << simPick(5);
+  sim.nUntil = simOdds(3) ? 0 : 1 + simPick(2000);
+  nWorker = 2 + simPick(SIM_NCO-2);
+  do{
+    for(i=1; i<SIM_NCO; i++) sim.aCo[i].bDone = 1;
+    for(i=1; i<=nWorker; i++) simStart(i, worker);
+    simRun();
+    if( sim.bCrash || sim.bStop ) simCrash();
+    if( !sim.bCrash ) break;
+    restart();
+  }while( ++nEpoch<4 && !sim.bStop );
+  sim.nUntil = 0;
+  if( !sim.bStop ) drain();
+  if( sim.bStop ) printf("  (%s; again with -v %lld)\n", pWorld->zName,
+                         sim.iSeed);
+}
