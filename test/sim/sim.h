@@ -82,7 +82,7 @@ typedef struct SimSum SimSum;
 struct SimSum {
   i64 nSeed, nPoint, nAnswer, nClaim, nKill, nCrash, nPower;
   i64 nLost;                      /* Power cuts that lost answers */
-  i64 nAgain;                     /* Numbers that were given again, after that */
+  i64 nAgain;                     /* Numbers given again, after that */
   i64 nRestored;                  /* Power cuts followed by claimq_restored() */
 };
 extern SimSum sum;
