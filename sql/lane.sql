@@ -32,15 +32,18 @@ lane=:lane AND partition=:partition AND bucket=:set
 AND terminal_at_ms IS NULL
 
 -- fragment: LANE_CLAIMABLE
--- A job that nobody holds and that is available is claimable.  Of any other C
--- is asked: see claimqLaneJudge().  It must be asked job by job, in the order
--- of the index, and not of those behind the last that was wanted.  But SQLite
--- before 3.47 reads all rows and sorts them, though they come sorted, if it
--- expects slightly less than one.  (It keeps the number as a logarithm, and
--- takes one of the values for a flag.)  So here it expects none at all.
+-- A job that nobody holds and that is available is claimable, unless the lane
+-- admits jobs by a grant (:open is 0) and it does not say otherwise itself.  Of
+-- any other C is asked: see claimqLaneJudge().  It must be asked job by job, in
+-- the order of the index, and not of those behind the last that was wanted.
+-- But SQLite before 3.47 reads all rows and sorts them, though they come
+-- sorted, if it expects slightly less than one.  (It keeps the number as a
+-- logarithm, and takes one of the values for a flag.)  So here it expects none
+-- at all.
 likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
+    AND (:open OR admission IS NOT NULL OR settled_by IS NOT NULL)
   OR claimq__judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
-    state='active', reclaim='auto', expires_at_ms, reclaim_count,
+    state='active', {{LANE_AUTO}}, expires_at_ms, reclaim_count,
     max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
@@ -56,6 +59,14 @@ ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress, group_key
 {{LANE_COLS $1}},
 fencing_token, claim_id, attempts,
 iif(state='active', NULL, ifnull(due, -2)) AS place, max_runtime_ms
+
+-- fragment: LANE_AUTO
+-- Whoever comes next may take the job over.
+reclaim IS NOT 'grant'
+
+-- fragment: LANE_UNSAID
+-- The policy of the lane says how the job is admitted, unless it is active.
+(admission IS NULL AND settled_by IS NULL)
 
 -- name: LANE_READY
 -- What is claimable of a set: the ready ones in order, then those that waited
@@ -97,7 +108,7 @@ SELECT (SELECT count(*) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
     FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
-      AND (state<>'active' OR reclaim='auto')
+      AND (state<>'active' OR {{LANE_AUTO}})
     LIMIT :limit) WHERE t>:now) AS at_ms,
   (SELECT min(due) FROM {{LANE_INDEX}}
    WHERE {{LANE_SET}} AND due>:now) AS due
@@ -167,7 +178,7 @@ fencing_token=ifnull(l.fencing_token, j.fencing_token),
 attempts=attempts+(l.claim_id IS NOT NULL),
 attempt_index=attempt_index+(l.claim_id IS NOT NULL AND state='active'),
 reclaim_count=reclaim_count+(l.claim_id IS NOT NULL AND state='active'),
-place=iif(reclaim='auto', l.expires_at_ms, -2)
+place=iif({{LANE_AUTO}}, l.expires_at_ms, -2)
 
 -- fragment: LANE_SPENT
 -- Why a job fails that is spent; or, if nobody had it, that nobody can have.
@@ -218,6 +229,26 @@ admission='grant' AND settled_by IS NULL
 -- A grant is needed, or its holder may still be there.
 (state='active' OR {{LANE_WAITS}})
 
+-- fragment: LANE_SAID
+-- What the job has said itself, when the policy says the rest.
+ifnull(said, (reclaim IS NOT NULL)+2*(admission IS NOT NULL))
+
+-- name: LANE_ADMIT like LIMIT_PLACE_GROUPS
+-- The jobs of a list do not say how they are admitted, and the policy of their
+-- lane says: by a grant.
+UPDATE {{S}}.claimq_job SET admission=claimq__note(:wrote, 'grant'),
+  said={{LANE_SAID}}, place=-2
+FROM (SELECT id FROM claimq__ids(:ids)) AS l
+WHERE job_id=l.id AND {{LANE_UNSAID}} AND claim_id IS NULL
+  AND terminal_at_ms IS NULL
+
+-- name: LANE_BY_GRANT like LIMIT_PLACE_GROUPS
+-- The same of those that do not say who may take them over, and are taken.
+UPDATE {{S}}.claimq_job SET reclaim=claimq__note(:wrote, 'grant'),
+  said={{LANE_SAID}}
+FROM (SELECT id FROM claimq__ids(:ids)) AS l
+WHERE job_id=l.id AND reclaim IS NULL
+
 --------------------------------------------------------------------------
 -- Upkeep of the index.
 
@@ -235,7 +266,7 @@ WHERE job_id IN (
 -- after an ANALYZE of few.)
 UPDATE {{S}}.claimq_job SET place=CASE
     WHEN state<>'active' THEN max(0, ifnull(available_at_ms, created_at_ms))
-    WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2
+    WHEN {{LANE_AUTO}} THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2
   END
 FROM (SELECT id FROM claimq__ids(:ids)) AS l
 WHERE job_id=l.id AND ifnull(due, 0)<0
@@ -246,14 +277,14 @@ WHERE job_id=l.id AND ifnull(due, 0)<0
 -- name: LANE_INSERT
 INSERT INTO {{S}}.claimq_job(lane, payload, priority, capabilities,
   source_key, available_at_ms, max_attempts, backoff_ms, backoff_factor,
-  backoff_max_ms, max_reclaims, max_runtime_ms, reclaim, admission, partition,
-  group_key,
+  backoff_max_ms, max_reclaims, max_runtime_ms, reclaim, admission, said,
+  partition, group_key,
   flow_id, namespace, instance_tag, headers, on_failure, waits_for,
   unique_until_ms, created_at_ms, state, place, head_id)
 VALUES(:lane, :payload, :priority, :capabilities, :source_key, {{AVAILABLE}},
   :max_attempts, :backoff_ms, :backoff_factor, :backoff_max_ms, :max_reclaims,
-  :max_runtime_ms, :reclaim, :admission, :partition, :group_key, :flow_id,
-  :namespace,
+  :max_runtime_ms, :reclaim, :admission, :said, :partition, :group_key,
+  :flow_id, :namespace,
   :instance_tag, :headers, :on_failure, :waits_for, :unique_until_ms, {{NOW}},
   CASE WHEN :waits_for IS NOT NULL THEN 'blocked'
        WHEN {{AVAILABLE}}>{{NOW}} THEN 'delayed' ELSE 'ready' END,
@@ -261,8 +292,9 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, {{AVAILABLE}},
 
 -- name: LANE_INSERT_PLAIN
 -- Without options: the defaults of claimq_job are those of claimq_submit().
-INSERT INTO {{S}}.claimq_job(lane, payload, created_at_ms, available_at_ms)
-VALUES(:lane, :payload, {{NOW}}, {{NOW}})
+INSERT INTO {{S}}.claimq_job(lane, payload, created_at_ms, available_at_ms,
+  reclaim, admission, said)
+VALUES(:lane, :payload, {{NOW}}, {{NOW}}, 'auto', 'auto', 0)
 
 -- name: LANE_BY_KEY
 -- The job that has the key, or had it and keeps it (unique_for_ms): ended.
@@ -399,9 +431,9 @@ WHERE {{LANE_HELD}}
 -- fragment: LANE_REVOKED
 -- The attempt is over but not its job.  An auto job is ready for the next one;
 -- a grant job waits for the grant, which begins it.
-{{LANE_PAST}}, settled_by='revoke', state=iif(reclaim='auto', 'ready', state),
-place=iif(reclaim='auto', -1, -2),
-attempt_index=attempt_index+(reclaim='auto'), fencing_token={{FENCE}}
+{{LANE_PAST}}, settled_by='revoke', state=iif({{LANE_AUTO}}, 'ready', state),
+place=iif({{LANE_AUTO}}, -1, -2),
+attempt_index=attempt_index+({{LANE_AUTO}}), fencing_token={{FENCE}}
 
 -- name: LANE_REVOKE
 UPDATE {{S}}.claimq_job SET {{LANE_REVOKED}}, slot=NULL WHERE {{LANE_HELD}}
@@ -413,7 +445,8 @@ claim_id IS NOT NULL AND ifnull(expires_at_ms, 0)>:now
 -- What cancel, grant and reclaim must know of a job.
 SELECT terminal_at_ms IS NOT NULL AS terminal, state='active' AS active,
   {{LANE_LIVE}} AS live, reclaim_count, max_reclaims,
-  reclaim='auto' AS auto, {{LANE_WAITS}} AS waits, state='blocked' AS blocked,
+  {{LANE_AUTO}} AS auto, {{LANE_WAITS}} AS waits, state='blocked' AS blocked,
+  {{LANE_UNSAID}} AS unsaid,
   {{LANE_FROM}}>:now AS late
 FROM {{S}}.claimq_job WHERE job_id=:job
 
@@ -539,10 +572,10 @@ ifnull(available_at_ms, created_at_ms)
 
 -- fragment: LANE_STATS_KIND
 -- 0 it waits, 1 it is held, or was, 2 it is blocked, or waits to be admitted, 3
--- it has ended.
+-- it has ended, 4 it waits, perhaps to be admitted: its lane says.
 CASE WHEN terminal_at_ms IS NOT NULL THEN 3 WHEN state='active' THEN 1
      WHEN state='blocked' OR {{LANE_UNADMITTED}} THEN 2
-     ELSE 0 END AS kind
+     WHEN {{LANE_UNSAID}} THEN 4 ELSE 0 END AS kind
 
 -- name: LANE_STATS
 SELECT lane AS scope, partition, {{LANE_STATS_KIND}},
@@ -594,8 +627,8 @@ FROM (SELECT job_id, CASE
     {{CHECK_TEXT_NULL source_key}} {{CHECK_TEXT_NULL last_error}}
     WHEN ifnull(state,'') NOT IN ('ready','delayed','active','blocked',
         'completed','failed','cancelled') THEN 'bad state'
-    WHEN ifnull(reclaim,'') NOT IN ('auto','grant') THEN 'bad reclaim'
-    WHEN ifnull(admission,'') NOT IN ('auto','grant') THEN 'bad admission'
+    WHEN reclaim NOT IN ('auto','grant') THEN 'bad reclaim'
+    WHEN admission NOT IN ('auto','grant') THEN 'bad admission'
     {{CHECK_INT created_at_ms}} {{CHECK_INT_NULL available_at_ms}}
     {{CHECK_INT_NULL place}} {{CHECK_INT_NULL terminal_at_ms}}
     {{CHECK_COUNT attempt_index}} {{CHECK_COUNT retry_count}}
@@ -609,13 +642,13 @@ FROM (SELECT job_id, CASE
     THEN 'bad settled_by'
     WHEN claim_id IS NOT NULL AND state<>'active'
     THEN 'claimed, and not active'
-    WHEN state='active' AND claim_id IS NULL AND reclaim='auto'
+    WHEN state='active' AND claim_id IS NULL AND {{LANE_AUTO}}
     THEN 'active, and not claimed'
     WHEN (terminal_at_ms IS NULL)<>
       (state IN ('ready','delayed','active','blocked'))
     THEN 'terminal_at_ms does not fit the state'
-    WHEN {{LANE_WAITS}} AND NOT ({{LANE_UNADMITTED}})
-      OR due IS NULL AND state='active' AND reclaim='auto'
+    WHEN {{LANE_WAITS}} AND ({{LANE_UNADMITTED}}) IS NOT 1
+      OR due IS NULL AND state='active' AND {{LANE_AUTO}}
       OR due IS NOT NULL AND state='blocked'
     THEN 'place does not fit the state'
     WHEN terminal_at_ms IS NULL AND due<>-1 AND due<>max(0, iif(
@@ -695,13 +728,16 @@ WHERE problem IS NOT NULL
 
 -- fragment: LANE_WHY_KIND
 -- 0 it waits, 1 it is held, or was, 2 it is blocked, 3 it waits for a grant
--- that admits it: see LANE_WAITS.  (due is computed for those alone.)
+-- that admits it: see LANE_WAITS, 4 perhaps so: its lane says.  (due is
+-- computed for those alone.)
 CASE WHEN state='active' THEN 1 WHEN state='blocked' THEN 2
-     WHEN admission='grant' AND due IS NULL THEN 3 ELSE 0 END
+     WHEN admission='grant' AND due IS NULL THEN 3
+     WHEN {{LANE_UNSAID}} THEN 4 ELSE 0 END
 
 -- name: LANE_WHY
 SELECT job_id, partition, group_key, capabilities,
-  {{LANE_FROM}} AS available_at_ms, {{LANE_WHY_KIND}} AS kind, reclaim,
+  {{LANE_FROM}} AS available_at_ms, {{LANE_WHY_KIND}} AS kind,
+  {{LANE_AUTO}} AS auto,
   expires_at_ms, reclaim_count, max_reclaims
 FROM {{S}}.claimq_job NOT INDEXED
 WHERE lane=:lane AND terminal_at_ms IS NULL ORDER BY job_id

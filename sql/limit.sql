@@ -206,7 +206,7 @@ UPDATE {{S}}.claimq_job AS j SET head_id=(
       AND h.capabilities=j.capabilities),
   place=claimq__note(:wrote, CASE
     WHEN claim_id IS NULL OR due>=0 THEN place
-    WHEN reclaim='auto' THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2 END)
+    WHEN {{LANE_AUTO}} THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2 END)
 FROM (SELECT id FROM claimq__ids(:ids)) AS l
 WHERE j.job_id=l.id AND j.group_key IS NOT NULL AND j.terminal_at_ms IS NULL
 
@@ -321,7 +321,7 @@ UPDATE {{S}}.claimq_policy SET look_from={{WROTE :from}} WHERE lane=:lane
 UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1, slot=:slot,
   place=CASE WHEN head_id IS NULL THEN place
-             WHEN reclaim='auto' THEN :expires ELSE -2 END
+             WHEN {{LANE_AUTO}} THEN :expires ELSE -2 END
 WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
   AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 

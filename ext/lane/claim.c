@@ -113,6 +113,7 @@ CQ_PRIV void claimqLaneDone(CqClaim *pC){
   claimqIdsClear(&pL->partitions);
   claimqIdsClear(&pL->spent);
   claimqIdsClear(&pL->passed);
+  claimqIdsClear(&pL->unsaid);
   claimqLimitFree(pL->pLimit);
   sqlite3_free(pL->aPick);
   sqlite3_free(pL->offered.a);
@@ -160,11 +161,20 @@ static void cqLanePick(
 }
 
 /*
+** 1 if a job of the lane that does not say it itself may be taken without a
+** grant.
+*/
+CQ_PRIV int claimqLaneOpen(CqClaim *pC){
+  return cqLaneOwn(pC)->policy.a[CQ_POLICY_ADMISSION]!=1;
+}
+
+/*
 ** claimq__judge(who, job_id, due, available_at_ms, active, auto, expires_at_ms,
-** reclaim_count, max_reclaims): 1 if the job is claimable.  Others are noted if
-** that is useful: those that are spent, to fail; those that were passed over
-** before anything was found, to be moved.  Called by anybody else the function
-** does nothing.
+** reclaim_count, max_reclaims): 1 if the job is claimable.  One that nobody
+** holds and that is due comes here only if a grant admits it.  Others are noted
+** if that is useful: those that are spent, to fail; those that were passed over
+** before anything was found, to be moved; those that a grant admits, to say so.
+** Called by anybody else the function does nothing.
 **
 ** The statements that look for jobs ask here, and do not hand over every job:
 ** so one that is passed over costs a third less.
@@ -174,7 +184,7 @@ CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   CqLane *pL;
   CqJobState job;
   CqIds *pIds = 0;
-  int eWhy, bDue;
+  int eWhy, bDue, bTake;
   if( pCall->nVal!=9 ) return;
   pL = (CqLane*)sqlite3_value_pointer(ap[0], CQ_LANE_TYPE);
   if( pL==0 ) return;
@@ -187,10 +197,12 @@ CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   job.nMaxReclaim = sqlite3_value_type(ap[8])==SQLITE_NULL
       ? pL->policy.a[CQ_POLICY_RECLAIMS] : sqlite3_value_int64(ap[8]);
   eWhy = claimqJobWhy(&job, pL->iNow);
-  sqlite3_result_int(pCall->pCtx, eWhy==CQ_WHY_CLAIMABLE);
-  if( eWhy==CQ_WHY_CLAIMABLE ) return;
+  bTake = eWhy==CQ_WHY_CLAIMABLE && job.bActive;
+  sqlite3_result_int(pCall->pCtx, bTake);
+  if( bTake ) return;
   if( bDue ) pL->nDue++;
-  if( eWhy==CQ_WHY_RECLAIMS ) pIds = &pL->spent;
+  if( eWhy==CQ_WHY_CLAIMABLE ) pIds = &pL->unsaid;
+  else if( eWhy==CQ_WHY_RECLAIMS ) pIds = &pL->spent;
   else if( !bDue && !pL->bFound ) pIds = &pL->passed;
   if( pIds && pIds->n<CQ_DUE_MOST ){
     claimqIdsAdd(p, pIds, sqlite3_value_int64(ap[1]));
@@ -444,6 +456,7 @@ static CqStmt cqLaneStmt(CqOp *p, CqClaim *pC, int eStmt){
   CqStmt s = claimqStmt(p, eStmt);
   claimqBindText(p, &s, CQ_LANE_READY_lane, pC->aArg[CQ_LANE_LANE].t);
   claimqBindPointer(p, &s, CQ_LANE_READY_who, cqLaneOwn(pC), CQ_LANE_TYPE);
+  claimqBindInt(p, &s, CQ_LANE_READY_open, claimqLaneOpen(pC));
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   return s;
 }
@@ -536,6 +549,7 @@ static int cqLaneStraight(CqOp *p, CqClaim *pC){
   claimqBindInt(p, &s, CQ_LANE_HEAD_upto,
                 bAll ? CQ_I64_MAX : pL->partitions.a[0]);
   claimqBindPointer(p, &s, CQ_LANE_HEAD_who, pL, CQ_LANE_TYPE);
+  claimqBindInt(p, &s, CQ_LANE_HEAD_open, claimqLaneOpen(pC));
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   pL->bFound = 0;
   while( bStraight && pC->pRows->nRow<pC->nMax && claimqStep(p, &s) ){
@@ -547,7 +561,9 @@ static int cqLaneStraight(CqOp *p, CqClaim *pC){
     }
   }
   claimqStmtDone(p, &s);
-  if( !bStraight || !pL->bFound ) pL->passed.n = pL->spent.n = 0;
+  if( !bStraight || !pL->bFound ){
+    pL->passed.n = pL->spent.n = pL->unsaid.n = 0;
+  }
   if( pL->passed.n<=CQ_PASS_FEW ) pL->passed.n = 0;
   return bStraight && pL->bFound;
 }
@@ -764,7 +780,9 @@ static void cqLaneNeed(CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   CqLaneLimit *pLimit = pL->pLimit;
   int nJob = pC->pRows->nRow + pL->spent.n;
-  int bUpkeep = pL->bBack || (pLimit && pLimit->bSlots && !pLimit->bCounted
+  int bUpkeep = pL->bBack || pL->unsaid.n
+             || (pC->pRows->nRow && pL->policy.a[CQ_POLICY_RECLAIM]==1)
+             || (pLimit && pLimit->bSlots && !pLimit->bCounted
                               && pLimit->room.nRoom<pC->nMax);
   int bTidy = pL->passed.n || pL->late.n
            || (pLimit && (pLimit->late.n || pLimit->wrong.n));
@@ -784,7 +802,7 @@ static void cqLaneNeed(CqClaim *pC){
 CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
   i64 nMax = pC->nMax;
-  pL->nPick = pL->spent.n = pL->passed.n = 0;
+  pL->nPick = pL->spent.n = pL->passed.n = pL->unsaid.n = 0;
   cqLaneNoSets(pL);
   pL->bNew = 1;
   pL->bBack = 0;
@@ -811,7 +829,9 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   ){
     pL->bNew = 0;
   }
-  if( !pL->bNew || pL->pLimit ) cqLaneIds(p, pC);
+  if( !pL->bNew || pL->pLimit || pL->policy.a[CQ_POLICY_RECLAIM]==1 ){
+    cqLaneIds(p, pC);
+  }
   pL->bBack = nMax>0 && pL->pLimit && pL->pLimit->bBack;
   pC->nMax = nMax;
   cqLaneNeed(pC);
@@ -860,134 +880,6 @@ CQ_PRIV i64 claimqLaneNextAt(CqOp *p, CqClaim *pC){
   iAt = claimqSooner(iAt, claimqLimitLater(p, pC));
   if( iAt!=CQ_NO_TIME && iAt<iOpens ) iAt = iOpens;
   return claimqSooner(iPut, iAt);
-}
-
-/*
-** 1 if the claim looks at a partition.
-*/
-static int cqLaneAsks(const CqLane *pL, i64 iPartition){
-  int i;
-  for(i=0; i<pL->partitions.n && pL->partitions.a[i]!=iPartition; i++){}
-  return pL->partitions.n==0 || i<pL->partitions.n;
-}
-
-/*
-** The detail of reason capability: what the worker lacks for this job.
-*/
-static void cqLaneLacks(
-  CqOp *p, const CqLane *pL, CqRows *pRows, CqCell *pCell, CqText required
-){
-  char *z = claimqMalloc(p, (i64)required.n+2);
-  CqText t;
-  if( z==0 ) return;
-  t.z = z;
-  t.n = claimqCapsMissing(required, pL->offered.a, pL->offered.n, z);
-  if( t.n ) claimqCellText(p, pRows, pCell, t);
-  sqlite3_free(z);
-}
-
-/*
-** Why the job that pJob, LANE_WHY, stands on is not claimed, and until when
-** that will be so at least; CQ_NO_TIME if time alone does not change it.
-*/
-static int cqLaneWhyJob(CqOp *p, CqClaim *pC, const CqStmt *pJob, i64 *piUntil){
-  const CqLane *pL = cqLaneOwn(pC);
-  int eKind = (int)claimqColInt(pJob, CQ_COL_LANE_WHY_kind), eWhy;
-  CqJobState job;
-  *piUntil = CQ_NO_TIME;
-  if( !cqLaneAsks(pL,
-          claimqColInt(pJob, CQ_COL_LANE_WHY_partition)) ){
-    return CQ_WHY_PARTITION;
-  }
-  if( !claimqCapsMeet(claimqColText(p, pJob,
-          CQ_COL_LANE_WHY_capabilities),
-          pL->offered.a, pL->offered.n) ){
-    return CQ_WHY_CAPABILITY;
-  }
-  if( eKind==CQ_KIND_BLOCKED ) return CQ_WHY_BLOCKED;
-  job.iAvailable = claimqColInt(pJob, CQ_COL_LANE_WHY_available_at_ms);
-  job.bActive = eKind==CQ_KIND_ACTIVE;
-  job.bAuto = job.bActive && claimqTextEq(claimqStr("auto"),
-      claimqColText(p, pJob, CQ_COL_LANE_WHY_reclaim));
-  job.iExpires = claimqColInt(pJob, CQ_COL_LANE_WHY_expires_at_ms);
-  job.nReclaim = claimqColInt(pJob, CQ_COL_LANE_WHY_reclaim_count);
-  job.nMaxReclaim
-      = claimqColType(pJob, CQ_COL_LANE_WHY_max_reclaims)==SQLITE_NULL
-      ? pL->policy.a[CQ_POLICY_RECLAIMS]
-      : claimqColInt(pJob, CQ_COL_LANE_WHY_max_reclaims);
-  eWhy = claimqJobWhy(&job, claimqNow(p));
-  if( eWhy==CQ_WHY_CLAIMABLE && eKind==CQ_KIND_GRANT ) eWhy = CQ_WHY_GRANT;
-  *piUntil = claimqWhyUntil(eWhy, job.iAvailable, job.iExpires);
-  return eWhy;
-}
-
-/*
-** The job is claimable, but for the limits of its lane and its group.  Returns
-** the reason; *pzDetail names the limit.
-*/
-static int cqLaneWhyLimit(
-  CqOp *p, CqLane *pL, const CqStmt *pJob, i64 *piUntil, const char **pzDetail
-){
-  static const char *const az[][2] = {
-    { 0, 0 },
-    { 0, 0 },
-    { "max_active", "group_max_active" },
-    { "rate", "group_rate" },
-  };
-  static const int aWhy[] = {
-    CQ_WHY_CLAIMABLE, CQ_WHY_PAUSED, CQ_WHY_LIMIT, CQ_WHY_RATE
-  };
-  CqRoom room;
-  if( pL->pLimit==0 ) return CQ_WHY_CLAIMABLE;
-  claimqLimitSee(p, pL->pLimit,
-                 claimqColText(p, pJob, CQ_COL_LANE_WHY_group_key), &room);
-  if( p->rc ) return CQ_WHY_CLAIMABLE;
-  assert( room.eWhy<CQ_ARRAYSIZE(aWhy) );
-  if( room.eWhy!=CQ_LIMIT_NONE && room.eWhy!=CQ_LIMIT_PAUSED ){
-    *piUntil = room.iNext;
-  }
-  *pzDetail = az[room.eWhy][room.bGroup];
-  if( room.eWhy==CQ_LIMIT_PAUSED ){
-    const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;
-    *pzDetail = az[pLimit->nActive==0 ? CQ_LIMIT_ACTIVE
-                                      : CQ_LIMIT_RATE][room.bGroup];
-    if( pL->pLimit->bPaused && !room.bGroup ) *pzDetail = "paused";
-  }
-  return aWhy[room.eWhy];
-}
-
-/*
-** xWhy: each job of the lane that has not ended counts under its reason.
-*/
-CQ_PRIV void claimqLaneWhy(CqOp *p, CqClaim *pC, CqWhy *pWhy){
-  CqLane *pL = cqLaneOwn(pC);
-  CqStmt s;
-  claimqLimitBegin(p, pC);
-  s = claimqStmt(p, CQ_SQL_LANE_WHY);
-  claimqBindText(p, &s, CQ_LANE_WHY_lane, pC->aArg[CQ_LANE_LANE].t);
-  while( claimqStep(p, &s) ){
-    i64 iUntil;
-    const char *zDetail = 0;
-    int eWhy = cqLaneWhyJob(p, pC, &s, &iUntil);
-    CqCell *pDetail;
-    if( eWhy==CQ_WHY_CLAIMABLE ){
-      eWhy = cqLaneWhyLimit(p, pL, &s, &iUntil, &zDetail);
-    }
-    pDetail = claimqWhyAdd(p, pWhy, eWhy, 0,
-        claimqColInt(&s, CQ_COL_LANE_WHY_job_id), iUntil);
-    if( pDetail && zDetail ){
-      claimqCellText(p, pWhy->pRows, pDetail, claimqStr(zDetail));
-    }
-    if( pDetail && eWhy==CQ_WHY_CAPABILITY ){
-      cqLaneLacks(p, pL, pWhy->pRows, pDetail,
-          claimqColText(p, &s, CQ_COL_LANE_WHY_capabilities));
-    }else if( pDetail && eWhy==CQ_WHY_BLOCKED ){
-      claimqLaneAfterWhy(p, pWhy->pRows, pDetail,
-                         claimqColInt(&s, CQ_COL_LANE_WHY_job_id));
-    }
-  }
-  claimqStmtDone(p, &s);
-  claimqScheduleWhy(p, pC->aArg[CQ_LANE_LANE].t, pWhy);
 }
 
 /**************************************************************************
@@ -1144,6 +1036,22 @@ static void cqLaneLimited(CqOp *p, CqClaim *pC){
 }
 
 /*
+** Jobs that do not say it themselves, because a plain INSERT has put them, get
+** what the policy says: those that were met and need a grant, and those that
+** will be taken.
+*/
+static void cqLaneSaid(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  if( pL->unsaid.n ){
+    claimqLimitList(p, CQ_SQL_LANE_ADMIT, &pL->unsaid);
+    claimqGroupSee(p, &pL->unsaid);
+  }
+  if( pC->pRows->nRow && pL->policy.a[CQ_POLICY_RECLAIM]==1 ){
+    claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
+  }
+}
+
+/*
 ** Stamp the jobs, after what is to come first.
 */
 CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
@@ -1154,6 +1062,7 @@ CQ_PRIV void claimqLaneStamp(CqOp *p, CqClaim *pC){
   if( pL->bScheduled || pL->bPlace || pL->bCount ) cqLaneFirstly(p, pC);
   pLimit = pL->pLimit;
   nTaken = pC->pRows->nRow;
+  if( p->rc==SQLITE_OK ) cqLaneSaid(p, pC);
   if( p->rc==SQLITE_OK && pLimit ) cqLaneLimited(p, pC);
   if( p->rc || nTaken+pL->spent.n==0 ) return;
   assert( pL->bNew || pC->ids.n==nTaken+pL->spent.n );

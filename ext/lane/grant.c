@@ -23,6 +23,8 @@ typedef struct CqGrant CqGrant;
 struct CqGrant {
   CqTask task;                    /* First; its answer: the id of the grant */
   const CqVal *aArg, *aOpt;
+  u8 bAdmit;                      /* The job does not say yet that it needs a
+                                  ** grant: the policy of its lane does */
 };
 
 /*
@@ -76,6 +78,21 @@ static void cqGrantNeeded(CqOp *p, i64 iJob, const CqLaneState *pS){
 }
 
 /*
+** 1 if the policy of the job's lane says that a grant admits it.
+*/
+static int cqGrantAdmits(CqOp *p, i64 iJob){
+  CqStmt s = claimqStmt(p, CQ_SQL_LANE_OF);
+  CqPolicy policy;
+  claimqPolicyNone(&policy);
+  claimqBindInt(p, &s, CQ_LANE_OF_job, iJob);
+  if( claimqStep(p, &s) ){
+    claimqPolicyOf(p, claimqColText(p, &s, CQ_COL_LANE_OF_lane), &policy);
+  }
+  claimqStmtDone(p, &s);
+  return policy.a[CQ_POLICY_ADMISSION]==1;
+}
+
+/*
 ** May the job be granted?  Raises not_found if it does not exist,
 ** not_reclaimable unless only a grant lets somebody take it, and bad_argument
 ** if it is in another lane than the caller thinks.
@@ -87,11 +104,14 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
   if( !claimqLaneState(p, iJob, &s) ){
     claimqFail(p, CQ_NOT_FOUND, "there is no job %lld", iJob);
   }else{
+    pG->bAdmit = s.bUnsaid && !s.bTerminal && !s.bActive
+              && cqGrantAdmits(p, iJob);
+    s.bWaits |= pG->bAdmit;
     cqGrantNeeded(p, iJob, &s);
   }
   if( pG->aOpt[CQ_GRANT_LANE].bGiven ) cqGrantLane(p, pG);
-  pTask->eNeed = claimqVacuumSome(p, &cqGrantOld, 0) ? CQ_NEED_UNDO
-                                                      : CQ_NEED_ONE;
+  pTask->eNeed = pG->bAdmit || claimqVacuumSome(p, &cqGrantOld, 0)
+               ? CQ_NEED_UNDO : CQ_NEED_ONE;
 }
 
 /*
@@ -103,6 +123,12 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
   CqStmt s;
   assert( pG->aArg[CQ_GRANT_TTL].i>=0 && pG->aArg[CQ_GRANT_OWNER].t.z!=0 );
   if( pTask->eNeed==CQ_NEED_UNDO ) claimqVacuumSome(p, &cqGrantOld, 2);
+  if( pG->bAdmit ){
+    i64 iJob = pG->aArg[CQ_GRANT_JOB].i;
+    CqIds one = claimqLaneOne(&iJob);
+    claimqLimitList(p, CQ_SQL_LANE_ADMIT, &one);
+    claimqGroupSee(p, &one);
+  }
   s = claimqStmt(p, CQ_SQL_LANE_GRANT);
   claimqBindInt(p, &s, CQ_LANE_GRANT_job, pG->aArg[CQ_GRANT_JOB].i);
   claimqBindCommonText(p, &s, CQ_P_owner, pG->aArg[CQ_GRANT_OWNER].t);
@@ -344,6 +370,9 @@ static void cqReclaimStamp(CqOp *p, CqClaim *pC){
   memset(&none, 0, sizeof(none));
   memset(&slots, 0, sizeof(slots));
   if( pLimit ) claimqLimitCount(p, pLimit);
+  if( !pR->bSpent && pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
+    claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
+  }
   claimqSlotsOf(p, &pC->ids, &slots);
   s = claimqStmt(p, pR->eStmt);
   if( pLimit ) claimqLimitStampBind(p, &s, pLimit);

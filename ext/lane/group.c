@@ -428,6 +428,7 @@ static void cqLimitUnplaced(CqOp *p, CqClaim *pC, const CqSet *pSet){
   claimqBindText(p, &s, CQ_LIMIT_UNPLACED_set, pSet->bucket);
   claimqBindInt(p, &s, CQ_LIMIT_UNPLACED_fair_from, pL->iFairFrom);
   claimqBindPointer(p, &s, CQ_LIMIT_UNPLACED_who, &pC->own, CQ_LANE_TYPE);
+  claimqBindInt(p, &s, CQ_LIMIT_UNPLACED_open, claimqLaneOpen(pC));
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   while( claimqStep(p, &s) ){
     if( claimqColInt(&s, CQ_COL_LIMIT_UNPLACED_due)>=0 ) bDue = 1;
@@ -656,17 +657,12 @@ CQ_PRIV void claimqGroupChanged(CqOp *p, CqLaneLimit *pL, i64 iHead){
 }
 
 /*
-** Let the jobs of a list stand with their groups.
+** Look again at the heads that the jobs of a list stand with.
 */
-CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
+CQ_PRIV void claimqGroupSee(CqOp *p, const CqIds *pIds){
   CqIds heads;
-  CqStmt s;
-  if( p->rc || pIds->n==0 ) return;
+  CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_PLACED);
   memset(&heads, 0, sizeof(heads));
-  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_GROUPS, pIds);
-  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_HEADS, pIds);
-  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_JOBS, pIds);
-  s = claimqStmt(p, CQ_SQL_LIMIT_PLACED);
   claimqBindIds(p, &s, CQ_LIMIT_PLACED_ids, pIds);
   while( claimqStep(p, &s) ){
     claimqIdsAdd(p, &heads, claimqColInt(&s, CQ_COL_LIMIT_PLACED_head_id));
@@ -674,6 +670,17 @@ CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
   claimqStmtDone(p, &s);
   claimqHeadsSee(p, &heads);
   claimqIdsClear(&heads);
+}
+
+/*
+** Let the jobs of a list stand with their groups.
+*/
+CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
+  if( p->rc || pIds->n==0 ) return;
+  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_GROUPS, pIds);
+  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_HEADS, pIds);
+  claimqLimitList(p, CQ_SQL_LIMIT_PLACE_JOBS, pIds);
+  claimqGroupSee(p, pIds);
 }
 
 /*

@@ -466,6 +466,7 @@ CQ_PRIV int claimqLaneState(CqOp *p, i64 iJob, CqLaneState *pState){
     pState->bWaits = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_waits);
     pState->bBlocked = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_blocked);
     pState->bLate = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_late);
+    pState->bUnsaid = (u8)claimqColInt(&s, CQ_COL_LANE_STATE_unsaid);
     pState->nReclaim = claimqColInt(&s, CQ_COL_LANE_STATE_reclaim_count);
     pState->nMaxReclaim = CQ_UNSAID;
     if( claimqColType(&s, CQ_COL_LANE_STATE_max_reclaims)!=SQLITE_NULL ){

@@ -125,6 +125,7 @@ struct CqLaneState {
   u8 bAuto;                       /* No grant is needed to reclaim it */
   u8 bWaits;                      /* It waits for a grant that admits it */
   u8 bBlocked, bLate;             /* For other jobs; for its time */
+  u8 bUnsaid;                     /* Its lane says whether one admits it */
   i64 nReclaim, nMaxReclaim;
 };
 /* 1 if the job exists, and what it is; else 0, and *pState is zeroed. */
@@ -166,6 +167,8 @@ struct CqLane {
   CqIds spent;                    /* Met, and reclaimed too often; or their
                                   ** capabilities are no list of any */
   CqIds passed;                   /* Passed over, where these were many */
+  CqIds unsaid;                   /* Admitted by a grant: the policy says so,
+                                  ** and they do not yet */
   CqSets late;                    /* Sets with many that waited and are due */
   i64 iNow;
   int nDue;                       /* Jobs of this set that waited and are due */
@@ -191,9 +194,11 @@ CQ_PRIV void claimqLaneStamp(CqOp*, CqClaim*);
 CQ_PRIV void claimqLaneStampList(CqOp*, CqClaim*, const CqIds *pSpent, CqStmt*);
 CQ_PRIV void claimqLaneDone(CqClaim*);
 CQ_PRIV i64 claimqLaneNextAt(CqOp*, CqClaim*);
-CQ_PRIV void claimqLaneWhy(CqOp*, CqClaim*, CqWhy*);
+CQ_PRIV void claimqLaneWhy(CqOp*, CqClaim*, CqWhy*);        /* lane/why.c */
 CQ_PRIV void claimqLaneRows(CqOp*, CqClaim*, CqText claimId);
 CQ_PRIV void claimqLaneJudge(CqOp*, CqCall*);      /* claimq__judge() */
+/* 1 if jobs of the lane that do not say it need no grant to be taken. */
+CQ_PRIV int claimqLaneOpen(CqClaim*);
 /* Make the lease of the job that pJob stands on (LANE_HEAD or LANE_JOB), and
 ** write from a[0] on the job's columns, as they will be once it is claimed, and
 ** the claim's.  Returns 1 if the job is new: nobody holds it, and it stands
@@ -476,6 +481,8 @@ CQ_PRIV void claimqGroupTook(
   CqOp*, CqLaneLimit*, i64 iGroup, i64 iHead, i64 iTurn, int bTook,
   CqIds *pGroups, CqIds *pHeads);
 CQ_PRIV void claimqGroupChanged(CqOp*, CqLaneLimit*, i64 iHead);
+/* Look again at the heads that the jobs of a list stand with. */
+CQ_PRIV void claimqGroupSee(CqOp*, const CqIds*);
 /* Let jobs stand with their groups: those of a list; some of a claim's. */
 CQ_PRIV void claimqGroupPlace(CqOp*, const CqIds*);
 CQ_PRIV void claimqGroupPlaceSome(CqOp*, CqClaim*);
@@ -491,6 +498,7 @@ typedef struct CqBusy CqBusy;
 #define CQ_KIND_BLOCKED 2
 #define CQ_KIND_ENDED   3         /* ... of the one */
 #define CQ_KIND_GRANT   3         /* ... of the other */
+#define CQ_KIND_UNSAID  4         /* It waits, or its lane asks for a grant */
 /* What the lane and the group of a key (z==0: none) let begin. */
 CQ_PRIV void claimqLimitSee(CqOp*, CqLaneLimit*, CqText key, CqRoom*);
 CQ_PRIV void claimqBusyFree(CqBusy*);

@@ -17,6 +17,7 @@ typedef struct CqSumLane CqSumLane;
 struct CqSumLane {
   CqText lane;                    /* Lives in the rows */
   CqLaneLimit *pLimit;            /* 0: none */
+  u8 bGrant;                      /* Jobs that say nothing need a grant */
 };
 typedef struct CqSums CqSums;
 struct CqSums {
@@ -97,6 +98,7 @@ static int cqSumLane(CqOp *p, CqSums *pS, CqText lane){
     CqPolicy policy;
     pLane->lane = lane;
     pLane->pLimit = claimqLimitOfLane(p, lane, &policy);
+    pLane->bGrant = policy.a[CQ_POLICY_ADMISSION]==1;
     if( pLane->pLimit ){
       claimqLimitRoomOf(p, pLane->pLimit, 0, claimqStr(0), 1,
                         &pLane->pLimit->room);
@@ -143,11 +145,18 @@ static void cqSumTime(CqCell *pCell, i64 iAt){
 }
 
 /*
+** The lane of the row that was found last.
+*/
+static const CqSumLane *cqSumOf(const CqSums *pS){
+  return &pS->aLane[pS->aiLane[pS->iLast-pS->iFirst]];
+}
+
+/*
 ** 1 if a job is limited that would be ready: its lane, which row iLast is of,
 ** or its group lets none begin.
 */
 static int cqSumLimited(CqOp *p, const CqSums *pS, const CqStmt *pJob){
-  CqLaneLimit *pL = pS->aLane[pS->aiLane[pS->iLast-pS->iFirst]].pLimit;
+  CqLaneLimit *pL = cqSumOf(pS)->pLimit;
   CqRoom room;
   if( pL==0 ) return 0;
   claimqLimitSee(p, pL, claimqColText(p, pJob, CQ_COL_LANE_STATS_group_key),
@@ -166,7 +175,9 @@ static void cqSumJob(CqOp *p, CqSums *pS, CqText lane, const CqStmt *pJob){
   if( a==0 || eKind==CQ_KIND_ENDED ) return;
   iAvailable = claimqColInt(pJob, CQ_COL_LANE_STATS_available_at_ms);
   iExpires = claimqColInt(pJob, CQ_COL_LANE_STATS_expires_at_ms);
-  if( eKind==CQ_KIND_BLOCKED ){
+  if( eKind==CQ_KIND_BLOCKED
+   || (eKind==CQ_KIND_UNSAID && cqSumOf(pS)->bGrant)
+  ){
     eCol = CQ_STATS_BLOCKED;
   }else{
     int eWhy = claimqRowWhy(iAvailable, eKind==CQ_KIND_ACTIVE, iExpires,

@@ -237,6 +237,8 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
   claimqBindText(p, pS, CQ_LANE_INSERT_admission,
       !aOpt[CQ_SUBMIT_ADMISSION].bGiven && pOwn->bAdmit ? claimqStr("grant")
       : aOpt[CQ_SUBMIT_ADMISSION].t);
+  claimqBindInt(p, pS, CQ_LANE_INSERT_said, (aOpt[CQ_SUBMIT_RECLAIM].bGiven!=0)
+      + 2*(aOpt[CQ_SUBMIT_ADMISSION].bGiven!=0));
   claimqBindText(p, pS, CQ_LANE_INSERT_capabilities, pOwn->caps);
   claimqBindText(p, pS, CQ_LANE_INSERT_source_key,
                  pOwn->bNoKey ? none : aOpt[CQ_SUBMIT_KEY].t);

@@ -16,6 +16,13 @@
 --         a group_key to the head of their group, see "Limits" below; until
 --         then, and in all other lanes, they stand apart from those without.
 
+--
+-- reclaim and admission are NULL of a job that a plain INSERT has put and that
+-- does not say them: as auto, unless the policy of the lane says grant when a
+-- claim meets the job; then the claim writes that.  said tells which of the two
+-- the job has said itself, 1 and 2, so that one that is put back says these
+-- again and no others; NULL: those that are not NULL.
+
 -- The payload stands last: a claim that only looks at a job need not read over
 -- a large one.
 --
@@ -39,11 +46,11 @@ CREATE TABLE {{S}}.claimq_job(
   partition       INTEGER NOT NULL DEFAULT 0,
   priority        INTEGER NOT NULL DEFAULT 0,
   state           TEXT NOT NULL DEFAULT 'ready',
-  reclaim         TEXT NOT NULL DEFAULT 'auto'
+  reclaim         TEXT
                   CONSTRAINT "reclaim IN ('auto','grant')"
                   CHECK(reclaim='auto' OR reclaim='grant'),
-  admission       TEXT NOT NULL DEFAULT 'auto'
-                  CHECK(admission='auto' OR admission='grant'),
+  admission       TEXT CHECK(admission='auto' OR admission='grant'),
+  said            INTEGER,
   created_at_ms   INTEGER NOT NULL {{DEFAULT_NOW}},
   available_at_ms INTEGER,              -- NULL: created_at_ms
   attempt_index   INTEGER NOT NULL DEFAULT 0,    -- the attempt now or next
@@ -198,7 +205,7 @@ INSERT INTO {{S}}.sqlite_sequence(name, seq) VALUES('claimq_event', 0);
 -- is guarded by the constraint above.)  The name of the function is what SQLite
 -- says where the extension is not loaded.
 CREATE TRIGGER {{S}}.claimq_job_guard AFTER UPDATE OF job_id, rowid, oid,
-  _rowid_, lane, partition, priority, reclaim, admission, created_at_ms,
+  _rowid_, lane, partition, priority, reclaim, admission, said, created_at_ms,
   available_at_ms, attempt_index, retry_count, reclaim_count, slot, place,
   head_id, max_attempts, backoff_ms, backoff_factor, backoff_max_ms,
   max_reclaims, max_runtime_ms, source_key, unique_until_ms, flow_id,

@@ -89,6 +89,7 @@ array set tests {
                           limit_workers}
   ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
   ext/lane/stats.c       {see schedule limit oom see_cost}
+  ext/lane/why.c         {see schedule limit oom see_cost}
   ext/lane/submit.c      {lane after limit schedule oom hostile}
   ext/lane/verb.c        {lane after limit oom fault_lane}
   ext/letter/letter.c    {letter upkeep oom corrupt}
