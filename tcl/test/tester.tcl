@@ -92,6 +92,7 @@
 #                             statements of claimq took so far: all, or those
 #                             whose names match
 #   runs ?GLOB ...?           the same for how often they were run
+#   cost_db                   init_db without a disk, at time 1000000
 #   cost SQL                  steps of one run of SQL, undone
 #   within P A B              1 if B is within P percent of A, else both
 #   plan_of NAME              the query plan of claimq's statement NAME
@@ -556,6 +557,12 @@ proc sum_of {column globs} {
                     WHERE name GLOB \$glob"]
   }
   return $n
+}
+proc cost_db {} {
+  init_db
+  at_time 1000000
+  db eval {PRAGMA journal_mode=memory; PRAGMA synchronous=off;
+           PRAGMA cache_size=-400000}
 }
 proc steps {args} {return [sum_of vm_steps $args]}
 proc runs {args} {return [sum_of runs $args]}
