@@ -166,6 +166,7 @@ extern const BnQueue benchSession[BN_NSIDE];
 extern const BnQueue benchLane[BN_NSIDE];
 extern const BnQueue benchOutbox[BN_NSIDE];
 extern const BnQueue benchContest[BN_NSIDE];
+extern const BnQueue benchGone[BN_NSIDE];       /* A lane that keeps nothing */
 
 /* 1 if the side is claimq's. */
 int benchIsClaimq(const BnSide *p);
@@ -232,15 +233,22 @@ void benchReport(
 /* All workloads that -only selects.  Returns how many checks failed. */
 int benchWorkloads(const BnOptions *pOpt);
 
-/* Run each shape twice, a part of it first; callgrind counts the two apart.
-** Prints for each its key and how many operations the second part was. */
+/* For callgrind: prints of each shape its key and how many operations are
+** counted, of one side after some that are not. */
 int benchCount(const BnOptions *pOpt);
+void benchCountSide(
+  const BnWork *pWork, BnSide *p, int nFirst, const char *zSuffix
+);
+
+/* What follows in an operation is not counted, or is again. */
+void benchAside(void);
 
 /**************************************************************************
 ** bench_steady.c
 */
 void benchSteady(void);           /* Before anything else is called of SQLite */
 void benchLater(void);            /* Another operation begins */
+void benchPass(i64 nMs);          /* Time passes */
 
 /* One side alone, n operations, for a profiler.  Returns failed checks. */
 int benchProfile(const BnOptions *pOpt, int eSide, int n);

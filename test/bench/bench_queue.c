@@ -65,48 +65,51 @@ const BnQueue benchSession[BN_NSIDE] = {
   }
 };
 
-const BnQueue benchLane[BN_NSIDE] = {
-  {
-    .zName = "lane",
-    .zSchema =
-      "CREATE TABLE job("
-      "  id INTEGER PRIMARY KEY,"
-      "  lane TEXT NOT NULL,"
-      "  priority INTEGER NOT NULL,"
-      "  created INTEGER NOT NULL,"
-      "  payload TEXT NOT NULL,"
-      "  until INTEGER NOT NULL DEFAULT 0);"
-      "CREATE INDEX job_free ON job(lane, priority DESC, created)"
-      " WHERE until=0;",
-    .azSql = {
-      [BN_PUT] = "INSERT INTO job(lane,priority,created,payload)"
-        " VALUES(?1,0,?3,?2)",
-      [BN_FILL] = "INSERT INTO job(lane,priority,created,payload)" BN_NUMBERS
-        "SELECT " BN_SCOPE ",i%10,?5," BN_PAYLOAD " FROM c",
-      [BN_TAKE] = "UPDATE job SET until=?2 WHERE id=?1",
-      [BN_DONE] = "DELETE FROM job WHERE id=?1 AND until=?2",
-      [BN_LOOK] = "SELECT id, payload FROM job WHERE lane=?1 AND until=0"
-        " ORDER BY priority DESC, created, id LIMIT ?2",
-      [BN_REST] = "SELECT payload FROM job",
-    },
-    .bEach = 1,
-    .xTake = bnTakeFloor,
-  }, {
-    .zName = "lane",
-    .zSchema = "SELECT claimq_init()",
-    .azSql = {
-      [BN_PUT] = "SELECT claimq_submit(?1,?2)",
-      [BN_FILL] = "INSERT INTO claimq_job(lane,priority,payload)"
-        BN_NUMBERS "SELECT " BN_SCOPE ",i%10," BN_PAYLOAD " FROM c",
-      [BN_TAKE] = "SELECT claim_id, lease_token, payload"
-        " FROM claimq_lane(?1,'worker-1',?2,?3)",
-      [BN_DONE] = "SELECT claimq_complete(?1,?2)",
-      [BN_REST] = "SELECT payload FROM claimq_job"
-        " WHERE terminal_at_ms IS NULL",
-    },
-    .bEach = 1,
-    .xTake = benchTakeClaimq,
+#define BN_LANE_FLOOR { \
+    .zName = "lane", \
+    .zSchema = \
+      "CREATE TABLE job(" \
+      "  id INTEGER PRIMARY KEY," \
+      "  lane TEXT NOT NULL," \
+      "  priority INTEGER NOT NULL," \
+      "  created INTEGER NOT NULL," \
+      "  payload TEXT NOT NULL," \
+      "  until INTEGER NOT NULL DEFAULT 0);" \
+      "CREATE INDEX job_free ON job(lane, priority DESC, created)" \
+      " WHERE until=0;", \
+    .azSql = { \
+      [BN_PUT] = "INSERT INTO job(lane,priority,created,payload)" \
+        " VALUES(?1,0,?3,?2)", \
+      [BN_FILL] = "INSERT INTO job(lane,priority,created,payload)" BN_NUMBERS \
+        "SELECT " BN_SCOPE ",i%10,?5," BN_PAYLOAD " FROM c", \
+      [BN_TAKE] = "UPDATE job SET until=?2 WHERE id=?1", \
+      [BN_DONE] = "DELETE FROM job WHERE id=?1 AND until=?2", \
+      [BN_LOOK] = "SELECT id, payload FROM job WHERE lane=?1 AND until=0" \
+        " ORDER BY priority DESC, created, id LIMIT ?2", \
+      [BN_REST] = "SELECT payload FROM job", \
+    }, \
+    .bEach = 1, \
+    .xTake = bnTakeFloor, \
   }
+#define BN_LANE_CLAIMQ(SETUP) { \
+    .zName = "lane", \
+    .zSchema = "SELECT claimq_init();" SETUP, \
+    .azSql = { \
+      [BN_PUT] = "SELECT claimq_submit(?1,?2)", \
+      [BN_FILL] = "INSERT INTO claimq_job(lane,priority,payload)" \
+        BN_NUMBERS "SELECT " BN_SCOPE ",i%10," BN_PAYLOAD " FROM c", \
+      [BN_TAKE] = "SELECT claim_id, lease_token, payload" \
+        " FROM claimq_lane(?1,'worker-1',?2,?3)", \
+      [BN_DONE] = "SELECT claimq_complete(?1,?2)", \
+      [BN_REST] = "SELECT payload FROM claimq_job" \
+        " WHERE terminal_at_ms IS NULL", \
+    }, \
+    .bEach = 1, \
+    .xTake = benchTakeClaimq, \
+  }
+const BnQueue benchLane[BN_NSIDE] = { BN_LANE_FLOOR, BN_LANE_CLAIMQ("") };
+const BnQueue benchGone[BN_NSIDE] = {
+  BN_LANE_FLOOR, BN_LANE_CLAIMQ("SELECT claimq_policy('s','keep_ms',0)")
 };
 
 /* By hand, a partition is a row with a cursor, and a relay that knows the

@@ -98,6 +98,10 @@ void benchLater(void){
   bnNow++;
 }
 
+void benchPass(i64 nMs){
+  bnNow += nMs;
+}
+
 void benchSteady(void){
   static const sqlite3_mem_methods mem = {
     bnMalloc, bnFree, bnRealloc, bnSize, bnRoundup, bnInit, bnShutdown, 0

@@ -26,6 +26,7 @@
 #ifndef CALLGRIND_START_INSTRUMENTATION
 # define CALLGRIND_START_INSTRUMENTATION
 # define CALLGRIND_STOP_INSTRUMENTATION
+# define CALLGRIND_TOGGLE_COLLECT
 #endif
 
 #define BN_NBLOCK 8               /* Blocks of each side in a round */
@@ -304,32 +305,46 @@ static int bnCountSize(const BnWork *pWork){
   return pWork->nGroup>1 ? 4 + 100/pWork->nGroup : 100;
 }
 
+static int bnCounting = 0;
+
+void benchAside(void){
+  if( bnCounting ) CALLGRIND_TOGGLE_COLLECT;
+}
+
 /*
 ** valgrind follows each instruction only while we count: what comes before
 ** takes most of the time.
 */
+void benchCountSide(
+  const BnWork *pWork, BnSide *p, int nFirst, const char *zSuffix
+){
+  int nOp = bnCountSize(pWork);
+  if( pWork->eDo==BN_DO_CLAIM ){
+    benchFill(p, (i64)(nFirst+nOp)*pWork->nGroup);
+  }
+  bnCounting = 0;
+  bnOperations(pWork, p, nFirst);
+  benchExec(p, "PRAGMA wal_checkpoint(TRUNCATE)");
+  bnCounting = 1;
+  CALLGRIND_START_INSTRUMENTATION;
+  benchCounted(pWork, p, nOp);
+  CALLGRIND_STOP_INSTRUMENTATION;
+  bnCounting = 0;
+  printf("%s%s %d\n", pWork->zKey, zSuffix, nOp);
+}
+
 int benchCount(const BnOptions *pOpt){
   int nFail = 0, i;
   CALLGRIND_STOP_INSTRUMENTATION;
   for(i=0; i<BN_NWORK; i++){
     const BnWork *pWork = &aWork[i];
-    int nFirst = pWork->nTxn>1 ? 100 : 10;
-    int nOp = bnCountSize(pWork);
     BnSide *p;
     if( !bnSelected(pOpt, pWork) ) continue;
     p = benchOpen(pOpt, pWork->aQueue, BN_CLAIMQ);
     bnDepth(pWork, p, BN_DEPTH);
-    if( pWork->eDo==BN_DO_CLAIM ){
-      benchFill(p, (i64)(nFirst+nOp)*pWork->nGroup);
-    }
-    bnOperations(pWork, p, nFirst);
-    benchExec(p, "PRAGMA wal_checkpoint(TRUNCATE)");
-    CALLGRIND_START_INSTRUMENTATION;
-    benchCounted(pWork, p, nOp);
-    CALLGRIND_STOP_INSTRUMENTATION;
-    printf("%s %d\n", pWork->zKey, nOp);
+    benchCountSide(pWork, p, pWork->nTxn>1 ? 100 : 10, "");
     nFail += benchCheck(p);
     benchClose(p);
   }
-  return nFail;
+  return nFail + benchExtra(pOpt);
 }
