@@ -236,45 +236,36 @@ WHERE head_id=:head_id
 --------------------------------------------------------------------------
 -- Upkeep of heads and groups.
 
--- fragment: LIMIT_SEEN
--- Heads as they are.  $1: which of them.  (The + lets the index be used: as a
--- column head_id would make SQLite look at each bucket as a number.)
-SELECT h.head_id AS id, g.opens_at_ms AS opens, (
+-- name: LIMIT_HEADS_OF
+SELECT head_id FROM {{S}}.claimq_head WHERE group_id=:group
+
+-- name: LIMIT_SEEN
+-- A head as it is: its first job, and when the next of those that wait is due.
+-- (The + lets the index be used: as a column head_id would make SQLite look at
+-- each bucket as a number.)
+SELECT g.opens_at_ms AS opens_at_ms, (
     SELECT iif(p.fair AND g.turn>p.fair_from, g.turn, 0)
     FROM {{S}}.claimq_policy AS p WHERE p.lane=h.lane) AS turn, (
     SELECT min(due) FROM {{LANE_INDEX}}
     WHERE lane=h.lane AND partition=h.partition
-      AND bucket=+h.head_id AND due>=0 AND terminal_at_ms IS NULL) AS wait, (
+      AND bucket=+h.head_id AND due>=0 AND terminal_at_ms IS NULL) AS wait,
+  f.job_id AS job_id, f.priority AS priority, f.created_at_ms AS created_at_ms
+FROM {{S}}.claimq_head AS h CROSS JOIN {{S}}.claimq_group AS g
+  LEFT JOIN {{S}}.claimq_job AS f ON f.job_id=(
     SELECT job_id FROM {{LANE_INDEX}}
     WHERE lane=h.lane AND partition=h.partition
       AND bucket=+h.head_id AND due=-1 AND terminal_at_ms IS NULL
-    ORDER BY priority DESC, created_at_ms, job_id LIMIT 1) AS first
+    ORDER BY priority DESC, created_at_ms, job_id LIMIT 1)
+WHERE h.head_id=:head_id AND g.group_id=h.group_id
 
--- fragment: LIMIT_SEE
+-- name: LIMIT_SEE
 -- Write down what was seen.
 UPDATE {{S}}.claimq_head SET
-  place=iif(w.first IS NULL, max(w.wait, w.opens), w.opens),
-  due=iif(w.first IS NOT NULL AND w.opens<0, w.wait, NULL),
-  turn={{WROTE w.turn}}, job_id=w.first,
-  priority=(SELECT priority FROM {{S}}.claimq_job WHERE job_id=w.first),
-  created_at_ms=(
-    SELECT created_at_ms FROM {{S}}.claimq_job WHERE job_id=w.first)
-
--- name: LIMIT_SEE_HEADS
--- Look again at the heads of a list.
-{{LIMIT_SEE}}
-FROM ({{LIMIT_SEEN}} FROM (SELECT DISTINCT id FROM claimq__ids(:ids)) AS l
-        CROSS JOIN {{S}}.claimq_head AS h CROSS JOIN {{S}}.claimq_group AS g
-      WHERE h.head_id=l.id AND g.group_id=h.group_id) AS w
-WHERE head_id=w.id
-
--- name: LIMIT_SEE_GROUP
--- The same for those of a group.
-{{LIMIT_SEE}}
-FROM ({{LIMIT_SEEN}} FROM {{S}}.claimq_group AS g
-        CROSS JOIN {{S}}.claimq_head AS h
-      WHERE g.group_id=:group AND h.group_id=g.group_id) AS w
-WHERE claimq_head.group_id=:group AND head_id=w.id
+  place=iif(:job_id IS NULL, max(:wait, :opens_at_ms), :opens_at_ms),
+  due=iif(:job_id IS NOT NULL AND :opens_at_ms<0, :wait, NULL),
+  turn={{WROTE :turn}}, job_id=:job_id, priority=:priority,
+  created_at_ms=:created_at_ms
+WHERE head_id=:head_id
 
 -- name: LIMIT_HEAD_PARTITION
 SELECT partition FROM {{S}}.claimq_head WHERE head_id=:head_id

@@ -580,31 +580,62 @@ CQ_PRIV i64 claimqGroupOpens(
 }
 
 /*
+** Look at a head again, whose group is as it was, and write down what was seen.
+** (In one statement SQLite would look for the first job once for each column
+** that is about it.)
+*/
+static void cqHeadSee(CqOp *p, i64 iHead){
+  static const int aCol[][2] = {
+    { CQ_COL_LIMIT_SEEN_opens_at_ms, CQ_LIMIT_SEE_opens_at_ms },
+    { CQ_COL_LIMIT_SEEN_turn, CQ_LIMIT_SEE_turn },
+    { CQ_COL_LIMIT_SEEN_wait, CQ_LIMIT_SEE_wait },
+    { CQ_COL_LIMIT_SEEN_job_id, CQ_LIMIT_SEE_job_id },
+    { CQ_COL_LIMIT_SEEN_priority, CQ_LIMIT_SEE_priority },
+    { CQ_COL_LIMIT_SEEN_created_at_ms, CQ_LIMIT_SEE_created_at_ms },
+  };
+  CqStmt seen = claimqStmt(p, CQ_SQL_LIMIT_SEEN), s;
+  int i, bSeen;
+  claimqBindInt(p, &seen, CQ_LIMIT_SEEN_head_id, iHead);
+  bSeen = claimqStep(p, &seen);
+  if( bSeen ){
+    s = claimqStmt(p, CQ_SQL_LIMIT_SEE);
+    claimqBindInt(p, &s, CQ_LIMIT_SEE_head_id, iHead);
+    for(i=0; i<CQ_ARRAYSIZE(aCol); i++){
+      claimqBindValue(p, &s, aCol[i][1], claimqColValue(&seen, aCol[i][0]));
+    }
+  }
+  claimqStmtDone(p, &seen);
+  if( bSeen ) claimqExec(p, &s);
+}
+
+CQ_PRIV void claimqHeadsSee(CqOp *p, const CqIds *pIds){
+  int i;
+  for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++) cqHeadSee(p, pIds->a[i]);
+}
+
+/*
 ** Look at groups again, and at all of their heads.
 */
 CQ_PRIV void claimqGroupsLook(CqOp *p, CqLaneLimit *pL, const CqIds *pIds){
+  CqIds heads;
   int i;
+  memset(&heads, 0, sizeof(heads));
   for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++){
     i64 iOpens = claimqGroupOpens(p, pL, pIds->a[i], claimqStr(0));
     CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_GROUP_OPENS);
     claimqBindInt(p, &s, CQ_LIMIT_GROUP_OPENS_group, pIds->a[i]);
     claimqBindInt(p, &s, CQ_LIMIT_GROUP_OPENS_opens, iOpens);
     claimqExec(p, &s);
-    s = claimqStmt(p, CQ_SQL_LIMIT_SEE_GROUP);
-    claimqBindInt(p, &s, CQ_LIMIT_SEE_GROUP_group, pIds->a[i]);
-    claimqExec(p, &s);
+    heads.n = 0;
+    s = claimqStmt(p, CQ_SQL_LIMIT_HEADS_OF);
+    claimqBindInt(p, &s, CQ_LIMIT_HEADS_OF_group, pIds->a[i]);
+    while( claimqStep(p, &s) ){
+      claimqIdsAdd(p, &heads, claimqColInt(&s, CQ_COL_LIMIT_HEADS_OF_head_id));
+    }
+    claimqStmtDone(p, &s);
+    claimqHeadsSee(p, &heads);
   }
-}
-
-/*
-** Look at heads again, whose groups are as they were.
-*/
-CQ_PRIV void claimqHeadsSee(CqOp *p, const CqIds *pIds){
-  CqStmt s;
-  if( p->rc || pIds->n==0 ) return;
-  s = claimqStmt(p, CQ_SQL_LIMIT_SEE_HEADS);
-  claimqBindIds(p, &s, CQ_LIMIT_SEE_HEADS_ids, pIds);
-  claimqExec(p, &s);
+  claimqIdsClear(&heads);
 }
 
 /*

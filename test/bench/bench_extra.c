@@ -11,14 +11,14 @@
 **     lane.scheduled     claim+complete in a lane with a schedule to come
 **     lane.schedule      a claim that puts the job of a schedule, and complete
 **     lane.after         ten jobs, one that waits for them: their whole life
-**     submit.group       a submit with a group_key, in a lane that keeps groups
+**     submit.group       a submit with a group_key where groups are kept
 **     session.any        claim+complete of a session, with any_session
 **     lane.keep          claim+complete, when for each job that ends one goes,
 **                        beside a lane in which nothing is old enough
-**     lane.vacuum        ... beside one who keeps all, and calls claimq_vacuum()
-**                        after each hundredth
-**     lane.gone          claim+complete in a lane that keeps no job (keep_ms 0),
-**                        beside the floor, which keeps none either
+**     lane.vacuum        ... beside one that keeps all, with claimq_vacuum()
+**                        after each hundredth job
+**     lane.gone          claim+complete in a lane that keeps no job, by
+**                        keep_ms 0, beside the floor, which keeps none either
 **     lane.step          a step, beside a guard and an INSERT by hand
 **
 ** What is beside it, in the place of the floor, is a lane of claimq without
