@@ -360,6 +360,7 @@ CQ_PRIV void claimqReclaimRows(CqOp *p, CqClaim *pC, CqText claimId){
 
 /*
 ** Write the lease to the job, or its end; and count, in a lane with limits.
+** One that is admitted does not stand with its group yet.
 */
 static void cqReclaimStamp(CqOp *p, CqClaim *pC){
   CqReclaim *pR = (CqReclaim*)&pC->own;
@@ -370,6 +371,7 @@ static void cqReclaimStamp(CqOp *p, CqClaim *pC){
   memset(&none, 0, sizeof(none));
   memset(&slots, 0, sizeof(slots));
   if( pLimit ) claimqLimitCount(p, pLimit);
+  if( pLimit && pLimit->bGroups ) claimqGroupPlace(p, &pC->ids);
   if( !pR->bSpent && pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
     claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
   }

@@ -371,7 +371,7 @@ CQ_PRIV void claimqLimitBack(CqOp *p, CqLaneLimit *pL, CqText lane){
 
 /*
 ** Give everything that is held a slot, if the lane counts leases and that is
-** not sure yet.
+** not sure yet.  It stands with its group then, which opens when it ends.
 */
 CQ_PRIV void claimqLimitCount(CqOp *p, CqLaneLimit *pL){
   CqIds held;
@@ -388,7 +388,7 @@ CQ_PRIV void claimqLimitCount(CqOp *p, CqLaneLimit *pL){
   claimqBindText(p, &s, CQ_LIMIT_COUNT_NONE_lane, pL->lane);
   claimqExec(p, &s);
   if( held.n ){
-    if( pL->bGroups ) claimqLimitList(p, CQ_SQL_LIMIT_PLACE_GROUPS, &held);
+    if( pL->bGroups ) claimqGroupPlace(p, &held);
     claimqLimitList(p, CQ_SQL_LIMIT_COUNT_SLOTS, &held);
     claimqLimitList(p, CQ_SQL_LIMIT_COUNT_JOBS, &held);
   }
@@ -613,21 +613,18 @@ CQ_PRIV void claimqSlotsFree(CqSlots *pList){
 /**************************************************************************
 ** claimq__opens(lane, group_id, now_ms, group_key): from when on the limits of
 ** a lane (group_id 0) or of a group let one more claim begin; -1: at any time.
-** For statements of claimq's own: claimq_stats and claimq_check ask here, so
-** that the rule is stated once.
+** For statements of claimq's own: claimq_check asks here, so that the rule is
+** stated once.
 */
 CQ_PRIV void claimqLimitOpens(CqOp *p, CqCall *pCall){
   CqPolicy policy;
   CqLaneLimit *pL = claimqLimitOfLane(p,
       claimqTextOrNull(p, pCall->apVal[0]), &policy);
-  i64 iNow = sqlite3_value_int64(pCall->apVal[2]);
   i64 iOpens = -1;
   if( pL ){
-    if( iNow ){
-      p->iNow = iNow;
-      p->bNow = 1;
-      p->bClock = 0;
-    }
+    p->iNow = sqlite3_value_int64(pCall->apVal[2]);
+    p->bNow = 1;
+    p->bClock = 0;
     iOpens = claimqGroupOpens(p, pL, sqlite3_value_int64(pCall->apVal[1]),
         claimqTextOrNull(p, pCall->apVal[3]));
   }

@@ -19,6 +19,7 @@
 #define FZ_NITEM   220            /* Items, at most */
 #define FZ_NJOB    400            /* Jobs: a requeued item has a new one */
 #define FZ_NAFTER  3              /* Jobs that one waits for, at most */
+#define FZ_NSTEP   2              /* Names of steps */
 #define FZ_NSCHED  2              /* Schedules, each of a lane of its own */
 #define FZ_NTICK   8              /* Jobs that one puts at once, at most */
 #define FZ_NCLAIM  120            /* Claims, at most */
@@ -49,6 +50,7 @@ struct FzItem {
   signed char iKey;               /* Source key, -1 if none */
   short iClaim;                   /* The claim it carries, -1 if none */
   i64 iRow;                       /* Lanes: job id; outbox: seq */
+  i64 aStep[FZ_NSTEP];            /* Values of its steps; 0: none yet */
   char zBatch[72];                /* Sessions: batch id */
 };
 
@@ -71,7 +73,8 @@ struct FzClaim {
 /* How a job has ended. */
 enum { FZ_OPEN, FZ_COMPLETED, FZ_FAILED, FZ_CANCELLED };
 
-/* A job, by the order of ids: those it waits for stand before it. */
+/* A job, by the order of ids: those it waits for stand before it, unless it was
+** given back until they have ended (bRun). */
 typedef struct FzJob FzJob;
 struct FzJob {
   i64 iJob;
@@ -107,7 +110,7 @@ struct FzModel {
   struct { i64 iKeep; short iClaim; } aSubj[FZ_NSUBJ];
   i64 iFence;                     /* Greatest token of all contests */
   i64 aSeen[FZ_NRES];             /* claimq_fence() */
-  u8 bOldGone;                    /* Vacuumed with older_than_ms */
+  u8 bOldGone;                    /* What has ended may be gone */
   i64 aRowFence[FZ_NKIND][FZ_NROW];
 };
 

@@ -5,8 +5,8 @@
 ** added, claimed, renewed, settled with right and wrong tokens, cancelled,
 ** revoked, reclaimed, requeued, vacuumed; transactions and savepoints begin
 ** and end in both ways; the clock jumps forwards and backwards.  Jobs wait for
-** others, and schedules put jobs.  Names are few, so that everything meets
-** everything.
+** others, have steps, are completed from outside, and schedules put jobs.
+** Names are few, so that everything meets everything.
 **
 ** After each step:
 **   *  no item is under two live claims, and claims that count are in the
@@ -18,6 +18,8 @@
 **   *  no job runs before all that it waits for have ended, well unless it does
 **      not mind; what failed takes those with it that wait for it; a job that
 **      has ended never comes back
+**   *  a step has the value that was stored first, and work that waits has all
+**      its steps
 **   *  a schedule puts one job for each of its times, and those times that it
 **      should, whoever claims
 **   *  a call that raised has changed nothing, and raised what it may raise
@@ -26,6 +28,7 @@
 #include "fuzz_model.h"
 
 #define FZ_NLEVEL 4
+#define FZ_WEEK   ((i64)7*24*3600*1000)   /* How long it is kept */
 
 static FzImage fzImage;
 static FzDb fzDb;
@@ -520,7 +523,7 @@ static void fzCheckLimits(void){
         " WHERE expires_at_ms>?2 GROUP BY lane) AS u, claimq_job AS j"
         " WHERE j.claim_id=?1 AND j.expires_at_ms>?2"
         " AND l.lane=j.lane AND u.lane=j.lane"
-        " AND (u.group_key IS NULL AND u.n>l.max_active"
+        " AND (l.paused OR u.group_key IS NULL AND u.n>l.max_active"
         "   OR u.group_key=j.group_key AND u.n>l.group_max_active)", 2, a) ){
       fzDie("claim %s is one too many", fzM.aClaim[i].zId);
     }
@@ -568,16 +571,17 @@ static void fzClaimLane(void){
   fzCheckLimits();
 }
 
-/* Limits come, change and go. */
+/* Limits and other words of a policy come, change and go. */
 static void fzLimit(void){
   static const char *const azName[] = {
-    "max_active", "group_max_active", "fair", "rate", "group_rate"
+    "max_active", "group_max_active", "fair", "rate", "group_rate",
+    "paused", "max_attempts", "max_reclaims", "backoff_ms"
   };
-  int e = fzChoose(5), n = fzChoose(4);
+  int e = fzChoose(9), n = fzChoose(4);
   fzBeginArgs();
   fzAdd(fzText(fzLane[fzChoose(2)]));
-  fzOpt(azName[e], n ? fzInt(e==2 ? n & 1 : n-1) : fzNull());
-  if( e>2 ){
+  fzOpt(azName[e], n ? fzInt(e==2 || e==5 ? n & 1 : n-1) : fzNull());
+  if( e==3 || e==4 ){
     fzOpt(e==3 ? "per_ms" : "group_per_ms",
           n ? fzInt(1+fzChoose(200)) : fzNull());
   }
@@ -683,6 +687,10 @@ static int fzLastClaim(int n){
   return i<0 && fzM.nClaim>0 ? 0 : i;
 }
 
+/* Options that cannot be (a count of processed messages, a job that waits for
+** itself): bad_argument. */
+static int fzBadCount;
+
 /* The items of claim p go to this state, and nobody has them. */
 static void fzSettle(FzClaim *p, int eState){
   int i;
@@ -706,6 +714,39 @@ static void fzSettleMany(FzClaim *p, int eVerb){
   }
 }
 
+/*
+** Option after of a release: jobs, of which some may be younger.  fzBadCount:
+** one of them waits for this job, or is it.
+*/
+static short fzPark[FZ_NAFTER];
+static int fzNPark;
+
+static int fzWaitsFor(int iJob, int iFor, int nDeep){
+  const FzJob *p = &fzM.aJob[iJob];
+  int i;
+  if( iJob==iFor ) return 1;
+  if( p->eEnd!=FZ_OPEN || !fzBlocked(p) || nDeep>FZ_NJOB ) return 0;
+  for(i=0; i<p->nAfter; i++){
+    if( fzWaitsFor(p->aAfter[i], iFor, nDeep+1) ) return 1;
+  }
+  return 0;
+}
+
+static void fzParkOption(const FzClaim *p, char *zList, int nList){
+  int i, n = 1, nWant = 1+fzChoose(FZ_NAFTER);
+  int iSelf = (int)(fzJobOf(p->iJob)-fzM.aJob);
+  snprintf(zList, (size_t)nList, "[");
+  for(i=0; i<nWant; i++){
+    int iJob = fzM.nJob-1 - fzChoose(fzM.nJob<12 ? fzM.nJob : 12);
+    n += snprintf(&zList[n], (size_t)(nList-n), "%s%lld", i ? "," : "",
+                  fzM.aJob[iJob].iJob);
+    fzBadCount |= fzWaitsFor(iJob, iSelf, 0);
+    if( fzM.aJob[iJob].eEnd==FZ_OPEN ) fzPark[fzNPark++] = (short)iJob;
+  }
+  snprintf(&zList[n], (size_t)(nList-n), "]");
+  fzOpt("after", fzText(zList));
+}
+
 static void fzSettleLane(FzClaim *p, int eVerb){
   p->eSettled = (u8)(eVerb==FZ_RELEASE ? 0 : eVerb+1);
   if( eVerb==FZ_RETRY ){
@@ -720,6 +761,12 @@ static void fzSettleLane(FzClaim *p, int eVerb){
             : eVerb==FZ_REJECT ? FZ_DEAD : FZ_WAIT);
   if( eVerb==FZ_COMPLETE ) fzEndJob(p->iJob, FZ_COMPLETED);
   if( eVerb==FZ_REJECT ) fzEndJob(p->iJob, FZ_FAILED);
+  if( eVerb==FZ_RELEASE && fzNPark ){
+    FzJob *pJob = fzJobOf(p->iJob);
+    memcpy(pJob->aAfter, fzPark, sizeof(fzPark));
+    pJob->nAfter = (u8)fzNPark;
+    pJob->bRun = 1;
+  }
 }
 
 /* nDone messages are processed (bit i of mLetter: number i is rejected); those
@@ -754,9 +801,6 @@ static void fzSettleContest(FzClaim *p, int eVerb, i64 nKeep){
   fzOver((int)(p-fzM.aClaim));
   if( nKeep>0 ) fzM.aSubj[i].iKeep = fzAddSat(fzNow, nKeep);
 }
-
-/* The count of processed messages is one that cannot be: bad_argument. */
-static int fzBadCount;
 
 /*
 ** Options of the outbox: how many are processed, and which of them are
@@ -856,6 +900,7 @@ static void fzVerb(void){
   if( fzM.nClaim==0 ) return;
   p = &fzM.aClaim[fzLastClaim(12)];
   fzBadCount = 0;
+  fzNPark = 0;
   bRight = fzChoose(8)!=7;
   fzBeginArgs();
   fzAdd(fzText(p->zId));
@@ -871,6 +916,9 @@ static void fzVerb(void){
     }
     if( p->eKind==FZ_OUTBOX ){
       nDone = fzOutboxOptions(p, eVerb, &mLetter, zList, sizeof(zList));
+    }
+    if( p->eKind==FZ_LANE && eVerb==FZ_RELEASE && fzChoose(2) ){
+      fzParkOption(p, zList, sizeof(zList));
     }
   }
   snprintf(zName, sizeof(zName), "claimq_%s", fzVerbName[eVerb]);
@@ -904,9 +952,10 @@ static FzItem *fzSomeItem(int eKind){
   return 0;
 }
 
-/* The work is gone, and the claim that has it is lost. */
+/* The work is gone, and the claim that has it is lost.  If none has it, how the
+** last one was settled can still be said again. */
 static void fzGone(FzItem *p, int eState){
-  if( p->eKind==FZ_LANE ) fzForgetSettled(p->iRow);
+  if( p->eKind==FZ_LANE && p->iClaim>=0 ) fzForgetSettled(p->iRow);
   fzDisplace(p);
   p->eState = (u8)eState;
   p->bActive = 0;
@@ -1095,6 +1144,12 @@ static void fzRequeue(void){
   if( zCode==0 ) fzRequeued(r.pItem, bProof);
 }
 
+static void fzLook(const char *zSql, FzRowFunc xRow){
+  if( fzRun(&fzDb, zSql, 0, 0, xRow, 0) ) fzDie("%s: %s", zSql, fzDb.zErr);
+}
+
+#include "fuzz_step.h"
+
 static void fzVacuum(void){
   fzBeginArgs();
   if( fzChoose(2) ) fzOpt("max", fzInt(fzChoose(5)));
@@ -1274,10 +1329,6 @@ static void fzCheckJobs(void){
   }
 }
 
-static void fzLook(const char *zSql, FzRowFunc xRow){
-  if( fzRun(&fzDb, zSql, 0, 0, xRow, 0) ) fzDie("%s: %s", zSql, fzDb.zErr);
-}
-
 static void fzScan(void){
   int i;
   for(i=0; i<fzM.nJob; i++) fzM.aJob[i].bSeen = 0;
@@ -1319,6 +1370,7 @@ static void fzCheck(void){
   memset(aWant, 0, sizeof(aWant));
   fzDb.bQuiet = 1;
   fzScan();
+  fzCheckSteps();
   for(i=0; i<fzM.nItem; i++){
     const FzItem *p = &fzM.aItem[i];
     fzCheckItem(i);
@@ -1334,6 +1386,7 @@ static void fzCheck(void){
   i = (int)fzOne(&fzDb, "SELECT count(*) FROM claimq_attempt"
                         " WHERE outcome IS NULL");
   if( i!=aWant[FZ_LANE] ) fzDie("%d attempts run, not %d", i, aWant[FZ_LANE]);
+  if( fzNow>=FZ_WEEK ) fzM.bOldGone = 1;
   if( !fzM.bOldGone && fzOne(&fzDb, "SELECT count(*) FROM claimq_job AS j"
       " WHERE (terminal_at_ms IS NOT NULL)<>(SELECT count(*)"
       " FROM claimq_event AS e WHERE e.job_id=j.job_id)") ){
@@ -1345,8 +1398,14 @@ static void fzCheck(void){
 /**************************************************************************
 ** Histories
 */
+static int fzProblem(void *pArg, sqlite3_stmt *pStmt){
+  (void)pArg;
+  fzDie("claimq_check finds %s", fzColText(pStmt, 0));
+  return 0;
+}
+
 static void fzStep(void){
-  switch( fzChoose(50) ){
+  switch( fzChoose(54) ){
     case 0: case 1: case 2:            fzEnqueue(); break;
     case 3: case 4: case 5:            fzSubmit(); break;
     case 6: case 7:                    fzPublish(); break;
@@ -1373,6 +1432,8 @@ static void fzStep(void){
     case 44: case 45: case 46:         fzSchedule(); break;
     case 47:                           fzUnschedule(); break;
     case 48:                           fzCancelFlow(); break;
+    case 49: case 50:                  fzWorkStep(); break;
+    case 51: case 52:                  fzResolve(); break;
     default:                           fzBulk(); break;
   }
 }
@@ -1455,9 +1516,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *aData, size_t nData){
   fzEndTxn(fzByte(&fzI) & 1 ? 3 : 2);
   fzCheck();
   fzDb.bQuiet = 1;
-  if( fzOne(&fzDb, "SELECT count(*) FROM claimq_check") ){
-    fzDie("claimq_check finds something");
-  }
+  fzLook("SELECT table_name||' '||row_key||': '||problem FROM claimq_check",
+         fzProblem);
   fzDb.bQuiet = 0;
   fzIntegrity(&fzDb);
   fzReturn(&fzDb);
