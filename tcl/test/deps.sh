@@ -29,13 +29,15 @@ have_header() {
     $CC $CPPFLAGS $2 -E -o /dev/null - 2>/dev/null
 }
 
-# Install Debian packages if that is possible; fails if not.
+# Install Debian packages if that is possible; fails if not.  Another apt-get
+# may be at work; its lock is waited for.
 install() {
   [ "$(id -u)" = 0 ] && [ -e /etc/debian_version ] || return 1
   echo "installing: $*"
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq
-  apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  apt-get install -y -qq -o DPkg::Lock::Timeout=600 --no-install-recommends \
+    "$@" >/dev/null
 }
 
 # TOOL PACKAGE ...: the packages of tools (commands or files) that are not
