@@ -114,6 +114,11 @@ static int opRun(SimCo *p, sqlite3_stmt *pStmt, i64 *pi){
   return opEnd(p, pStmt);
 }
 
+/* Run a statement without parameters. */
+static int opPlain(SimCo *p, const char *zSql){
+  return opRun(p, opBind(p, zSql, ""), 0);
+}
+
 /**************************************************************************
 ** Puts
 */
@@ -124,8 +129,9 @@ static int opSubmit(SimCo *p, int iWork, int iGroup, int bRequest, i64 *pi){
   sqlite3_snprintf(sizeof(zRequest), zRequest, "r%d", iWork);
   sqlite3_snprintf(sizeof(zGroup), zGroup, "%d", iGroup);
   return opRun(p, opBind(p,
-    "SELECT claimq_submit('a', ?1, 'group_key', ?2, 'request', ?3)", "itt",
-    iWork, iGroup<0 ? 0 : zGroup, bRequest ? zRequest : 0), pi);
+    "SELECT claimq_submit('a', ?1, 'priority', ?1*7%5, 'group_key', ?2,"
+    "  'request', ?3)", "itt", iWork, iGroup<0 ? 0 : zGroup,
+    bRequest ? zRequest : 0), pi);
 }
 
 /* The put that was killed, again. */
@@ -141,8 +147,8 @@ static void opAgain(SimCo *p){
 /* Put work by an INSERT. */
 static int opInsert(SimCo *p, int eKind, int iWork, int iScope, int iGroup){
   static const char *const azSql[] = {
-    "INSERT INTO claimq_job(lane, payload, group_key)"
-    " VALUES('a', ?1, nullif(?3, -1)||'')",
+    "INSERT INTO claimq_job(lane, payload, priority, group_key)"
+    " VALUES('a', ?1, ?1*7%5, nullif(?3, -1)||'')",
     "INSERT INTO claimq_batch(session, payload, slot_policy)"
     " VALUES('s'||?2, ?1, 'join')",
     "INSERT INTO claimq_message(queue, payload, partition)"
@@ -235,10 +241,20 @@ static int claimMake(SimCo *p, int eKind, int nLease, SimClaim *pC){
   return opEnd(p, pStmt);
 }
 
-/* Claim; 0 if there is nothing. */
+/*
+** Claim; 0 if there is nothing.  Some do it in a transaction, which takes its
+** time.
+*/
 SimClaim *opClaim(SimCo *p, int eKind, int nLease){
+  int bLong = p->iCo>0 && simOdds(6);
   SimClaim c;
-  if( claimMake(p, eKind, nLease, &c)!=OP_OK || c.nRow==0 ) return 0;
+  if( bLong ){
+    if( opPlain(p, "BEGIN IMMEDIATE")!=OP_OK ) return 0;
+    simSleep(simPick(60*1000));
+  }
+  if( claimMake(p, eKind, nLease, &c)!=OP_OK ) return 0;
+  if( bLong && opPlain(p, "COMMIT")!=OP_OK ) return 0;
+  if( c.nRow==0 ) return 0;
   if( c.iExpires!=c.iClaimed+nLease ) simFail("%s has another lease", c.zId);
   return watchClaim(&c);
 }
@@ -259,6 +275,7 @@ void opSettle(SimCo *p, SimClaim *pC, int eHow){
     "SELECT claimq_complete(?1, ?2)",
     "SELECT claimq_retry(?1, ?2, 'why', 'delay_ms', 10)",
     "SELECT claimq_release(?1, ?2)",
+    "SELECT claimq_reject(?1, ?2, 'why')",
   };
   i64 i = 0;
   int rc;
@@ -268,11 +285,6 @@ void opSettle(SimCo *p, SimClaim *pC, int eHow){
   if( rc==OP_LOST ) watchLost(pC, simMs());
   if( rc==OP_OK ) watchSettled(pC, eHow==OP_COMPLETE, pC->nRow);
   if( rc==OP_DEAD && eHow==OP_COMPLETE ) watchMaybe(pC);
-}
-
-/* Run a statement without parameters. */
-static int opPlain(SimCo *p, const char *zSql){
-  return opRun(p, opBind(p, zSql, ""), 0);
 }
 
 /*

@@ -4,7 +4,8 @@
 #define OP_COMPLETE 0             /* What opSettle() does */
 #define OP_RETRY    1
 #define OP_RELEASE  2
-#define OP_FORGET   3
+#define OP_REJECT   3             /* Jobs only */
+#define OP_FORGET   4
 
 void opClear(void);
 void opOpen(SimCo*, int bPlain);

@@ -110,7 +110,9 @@ static void stepClaim(SimCo *p){
         opSettle(p, pC, OP_RETRY);
         break;
       case 4:
-        opSettle(p, pC, simOdds(2) ? OP_RELEASE : OP_FORGET);
+        opSettle(p, pC, simOdds(2) ? OP_RELEASE
+                      : pC->eKind==SIM_LANE && simOdds(4) ? OP_REJECT
+                      : OP_FORGET);
         break;
       case 5:
         if( opTogether(p, pC) ) continue;
