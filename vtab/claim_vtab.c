@@ -77,9 +77,7 @@ static int cqColumnFind(const char *zCols, const char *zName, int nName){
   int iCol = 0;
   const char *z;
   for(z=zCols; *z; z=cqColumnNext(z), iCol++){
-    if( (int)strcspn(z, ":")==nName && memcmp(z, zName, (size_t)nName)==0 ){
-      return iCol;
-    }
+    if( strncmp(z, zName, (size_t)nName)==0 && z[nName]==':' ) return iCol;
   }
   return -1;
 }
@@ -95,15 +93,16 @@ static int cqColumnCount(const char *zCols){
 }
 
 /*
-** The declared type of a column: drivers and other engines look at it.
+** The declared type of a column, as it follows the name: drivers and other
+** engines look at it.
 */
 static const char *cqColumnType(char c){
   switch( c ){
-    case 'i': return "INTEGER";
-    case 't': return "TEXT";
+    case 'i': return "\" INTEGER,";
+    case 't': return "\" TEXT,";
   }
   assert( c=='b' );
-  return "BLOB";
+  return "\" BLOB,";
 }
 
 /*
@@ -115,20 +114,26 @@ static const char *cqColumnType(char c){
 static int cqVtabDeclare(
   sqlite3 *db, const CqVtab *p, const char *zCols, char **pzErr
 ){
-  char *zList = sqlite3_mprintf("");
-  char *zSql;
+  sqlite3_str *pList = sqlite3_str_new(db);
+  char *zList, *zSql;
   int i, rc = SQLITE_NOMEM;
-  for(; *zCols && zList; zCols=cqColumnNext(zCols)){
+  for(; *zCols; zCols=cqColumnNext(zCols)){
     int n = (int)strcspn(zCols, ":");
-    zList = sqlite3_mprintf("%z\"%.*s\" %s,", zList, n, zCols,
-                            cqColumnType(zCols[n+1]));
+    sqlite3_str_appendchar(pList, 1, '"');
+    sqlite3_str_append(pList, zCols, n);
+    sqlite3_str_appendall(pList, cqColumnType(zCols[n+1]));
   }
-  for(i=0; zList && i<p->pDef->nArg; i++){
-    zList = sqlite3_mprintf("%z\"%s%s\" HIDDEN,", zList,
-        p->pDef->aArg[i].zName, p->aiAlias[i]>=0 ? "_" : "");
+  for(i=0; i<p->pDef->nArg; i++){
+    sqlite3_str_appendchar(pList, 1, '"');
+    sqlite3_str_appendall(pList, p->pDef->aArg[i].zName);
+    sqlite3_str_appendall(pList, p->aiAlias[i]>=0 ? "_\" HIDDEN,"
+                                                  : "\" HIDDEN,");
   }
+  if( sqlite3_str_length(pList)>0 ){      /* The last comma */
+    sqlite3_str_value(pList)[sqlite3_str_length(pList)-1] = ' ';
+  }
+  zList = sqlite3_str_finish(pList);
   if( zList==0 ) return SQLITE_NOMEM;
-  zList[strlen(zList)-1] = 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_DECLARE].zSql, zList);
   if( zSql ) rc = claimqDeclare(db, zSql, pzErr);
   sqlite3_free(zSql);
