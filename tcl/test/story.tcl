@@ -25,7 +25,7 @@
 # its name to NAME.log: `one`, which gives an object {"n":1}; then the first
 # attempt asks for a retry, and the second sleeps for 1 ms; `child` submits
 # "count" to the lane of the worker and gives its id, which is waited for; `two`
-# gives n+1.
+# gives n+1.  Four more words are in agent.tcl.
 #
 # STORY_TIMEOUT_MS in the environment is how long the Worker waits for a lock.
 # The program opens no connection of its own before the handler needs one.
@@ -40,6 +40,7 @@
 # needs, for five minutes at most.
 
 source [file join $T(root) tcl build files.tcl]
+source [file join $T(root) tcl test agent.tcl]
 set S(limit) 300
 
 # Make the packages of a language for this machine; returns their paths.  A
@@ -106,23 +107,23 @@ proc language_test {name script} {
 #--------------------------------------------------------------------------
 # Steps
 
-# Wait until an SQL question has an answer that is true.
-proc until_sql {sql} {
+# Wait until an expression is true.
+proc until_true {condition what} {
   set until [expr {[clock seconds] + $::S(limit)}]
-  while {![uplevel 1 [list db one $sql]]} {
-    if {[clock seconds] > $until} {error "never true: $sql"}
+  while {![uplevel 1 [list expr $condition]]} {
+    if {[clock seconds] > $until} {error "never true: $what"}
     workers_alive
-    after 5
+    after 2
   }
 }
 
+# Wait until an SQL question has an answer that is true.
+proc until_sql {sql} {
+  uplevel 1 [list until_true "\[[list db one $sql]\]" $sql]
+}
+
 proc until_file {name} {
-  set until [expr {[clock seconds] + $::S(limit)}]
-  while {![file exists $name]} {
-    if {[clock seconds] > $until} {error "$name does not appear"}
-    workers_alive
-    after 5
-  }
+  until_true {[file exists $name]} "$name is there"
 }
 
 # A worker that ended by itself will not do what is waited for.
@@ -192,9 +193,12 @@ proc step {name script expected} {
 #--------------------------------------------------------------------------
 # The story
 
-proc story {language program} {
+# kills: how often the agent is killed (agent.tcl).
+proc story {language program {kills 15}} {
   global S
-  array set S [list language $language program $program start {} pids {} n 0]
+  if {[info exists ::env(CLAIMQ_SOAK)]} {set kills 100}
+  array set S [list language $language program $program start {} pids {} n 0 \
+    kills $kills]
   file delete {*}[glob -nocomplain *.begun *.go *.lost *.out *.log]
   story_calls
   init_db
@@ -208,6 +212,9 @@ proc story {language program} {
   story_wakes
   story_odd
   story_steps
+  story_agent
+  story_fan
+  story_approval
   story_locked
   story_full
   story_ends
@@ -424,12 +431,7 @@ proc story_odd {} {
 
 # Wait until a worker has said something, more than once.
 proc until_said {pid pattern} {
-  set until [expr {[clock seconds] + $::S(limit)}]
-  while {[regexp -all $pattern [output $pid]] < 2} {
-    if {[clock seconds] > $until} {error "it says only: [output $pid]"}
-    workers_alive
-    after 5
-  }
+  until_true {[regexp -all $pattern [output $pid]] >= 2} "it says $pattern"
 }
 
 # A job of several steps runs each of them once, though its handler begins anew

@@ -8,6 +8,8 @@ import java.sql.Connection;
 import java.sql.SQLException;
 import java.sql.Statement;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
 
@@ -132,6 +134,44 @@ public final class Story {
     });
   }
 
+  private static final String MOST = System.getenv("STORY_FUNCTIONS");
+  private static int functions;
+
+  static long agent(Job job, String name, int n) throws Exception {
+    long total = 0;
+    for (int i = 0; i < n; i++) {
+      long value = i;
+      total += job.<Long>step("s" + i, () -> {
+        functions++;
+        waitUntil(() -> MOST == null           // else until it is killed
+            || functions <= Integer.parseInt(MOST));
+        note(name, "s" + value);
+        return value;
+      });
+    }
+    return total;
+  }
+
+  static Object fan(String file, Job job, String lane, int n)
+      throws Exception {
+    List<Long> children = job.step("children", () -> {
+      List<Long> ids = new ArrayList<>();
+      for (int i = 1; i <= n; i++) {
+        ids.add(Claimq.submit(connection(file), lane, "part " + i));
+      }
+      return ids;
+    });
+    job.waitFor(children.stream().mapToLong(Long::longValue).toArray());
+    return Claimq.call(connection(file),
+        "SELECT sum(result) FROM claimq_job WHERE lane=?", lane);
+  }
+
+  static Object ask(String file, Job job, long id) throws Exception {
+    job.waitFor(id);
+    return Claimq.call(connection(file),
+        "SELECT result FROM claimq_job WHERE job_id=?", id);
+  }
+
   static Object handle(String file, Job job) throws Exception {
     String[] words = job.text().split(" ");
     switch (words[0]) {
@@ -171,6 +211,14 @@ public final class Story {
       case "steps":
         steps(file, job, words[1]);
         break;
+      case "agent":
+        return agent(job, words[1], Integer.parseInt(words[2]));
+      case "fan":
+        return fan(file, job, words[1], Integer.parseInt(words[2]));
+      case "part":
+        return words[1];
+      case "ask":
+        return ask(file, job, Long.parseLong(words[1]));
       case "lost":
         write(words[1] + ".begun");
         waitUntil(job::isLost);

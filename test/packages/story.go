@@ -103,15 +103,16 @@ type object struct {
 	N int `json:"n"`
 }
 
+func note(name, word string) {
+	file, err := os.OpenFile(name+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	must(err)
+	_, err = file.WriteString(word + "\n")
+	must(errors.Join(err, file.Close()))
+}
+
 func steps(job *claimq.Job, db *sql.DB, name string) error {
-	note := func(word string) {
-		file, err := os.OpenFile(name+".log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-		must(err)
-		_, err = file.WriteString(word + "\n")
-		must(errors.Join(err, file.Close()))
-	}
 	first, err := claimq.Step(job, "one", func() (object, error) {
-		note("one")
+		note(name, "one")
 		return object{1}, nil
 	})
 	if err == nil && job.Attempt == 0 {
@@ -124,7 +125,7 @@ func steps(job *claimq.Job, db *sql.DB, name string) error {
 		return err
 	}
 	child, err := claimq.Step(job, "child", func() (id int64, err error) {
-		note("child")
+		note(name, "child")
 		err = db.QueryRow("SELECT claimq_submit(?, 'count')", os.Args[3]).Scan(&id)
 		return id, err
 	})
@@ -133,11 +134,59 @@ func steps(job *claimq.Job, db *sql.DB, name string) error {
 	}
 	if err == nil {
 		_, err = job.Step("two", func() (any, error) {
-			note("two")
+			note(name, "two")
 			return first.N + 1, nil
 		})
 	}
 	return err
+}
+
+var functions int
+
+func agent(job *claimq.Job, name string, n int) (total int, err error) {
+	most, limited := os.LookupEnv("STORY_FUNCTIONS")
+	limit, _ := strconv.Atoi(most)
+	for i := 0; i < n && err == nil; i++ {
+		var value int
+		step := fmt.Sprintf("s%d", i)
+		value, err = claimq.Step(job, step, func() (int, error) {
+			if functions++; limited && functions > limit {
+				select {} // until it is killed
+			}
+			note(name, step)
+			return i, nil
+		})
+		total += value
+	}
+	return total, err
+}
+
+func fan(job *claimq.Job, db *sql.DB, lane string, n int) (total int, err error) {
+	children, err := claimq.Step(job, "children", func() (ids []int64, err error) {
+		for i := 1; i <= n; i++ {
+			id, err := claimq.Submit(context.Background(), db, lane,
+				fmt.Sprintf("part %d", i))
+			must(err)
+			ids = append(ids, id)
+		}
+		return ids, nil
+	})
+	if err == nil {
+		err = job.WaitFor(children...)
+	}
+	if err == nil {
+		err = db.QueryRow("SELECT sum(result) FROM claimq_job WHERE lane=?",
+			lane).Scan(&total)
+	}
+	return total, err
+}
+
+func ask(job *claimq.Job, db *sql.DB, id int) (answer string, err error) {
+	if err = job.WaitFor(int64(id)); err == nil {
+		err = db.QueryRow("SELECT result FROM claimq_job WHERE job_id=?",
+			id).Scan(&answer)
+	}
+	return answer, err
 }
 
 func main() {
@@ -159,6 +208,8 @@ func main() {
 		Timeout: time.Duration(timeout) * time.Millisecond}
 	worker.Handler = func(ctx context.Context, job *claimq.Job) (any, error) {
 		word, name, _ := strings.Cut(job.Text(), " ")
+		number, _ := strconv.Atoi(name[strings.LastIndex(name, " ")+1:])
+		name, _, _ = strings.Cut(name, " ")
 		switch {
 		case word == "odd" && job.Attempt < 3:
 			return nil, odd(job.Attempt)
@@ -182,6 +233,14 @@ func main() {
 			if err := steps(job, open(), name); err != nil {
 				return nil, err
 			}
+		case word == "agent":
+			return agent(job, name, number)
+		case word == "fan":
+			return fan(job, open(), name, number)
+		case word == "part":
+			return name, nil
+		case word == "ask":
+			return ask(job, open(), number)
 		case word == "lost":
 			write(name + ".begun")
 			<-ctx.Done()

@@ -64,22 +64,51 @@ function odd(attempt) {
   }
 }
 
+function note(name, word, value) {
+  fs.appendFileSync(`${name}.log`, `${word}\n`);
+  return value;
+}
+
 async function steps(job, name) {
-  const note = (word, value) => {
-    fs.appendFileSync(`${name}.log`, `${word}\n`);
-    return value;
-  };
-  const first = await job.step('one', () => note('one', {n: 1}));
+  const first = await job.step('one', () => note(name, 'one', {n: 1}));
   if (job.attempt === 0) throw new claimq.Retry('again', 1);
   await job.sleep(1);
-  const child = await job.step('child', () => note('child',
+  const child = await job.step('child', () => note(name, 'child',
     all("SELECT claimq_submit(?, 'count') AS id", lane)[0].id));
   await job.waitFor([child]);
-  await job.step('two', async () => note('two', first.n + 1));
+  await job.step('two', async () => note(name, 'two', first.n + 1));
+}
+
+const most = Number(process.env.STORY_FUNCTIONS ?? Infinity);
+let functions = 0;
+
+async function agent(job, name, n) {
+  let total = 0;
+  for (let i = 0; i < n; i++) {
+    total += await job.step(`s${i}`, async () => {
+      functions++;
+      while (functions > most) await sleep(1000);     // until it is killed
+      return note(name, `s${i}`, i);
+    });
+  }
+  return total;
+}
+
+async function fan(job, name, n) {
+  const children = await job.step('children', () => Array.from({length: n},
+    (_, i) => claimq.submit(open(), name, `part ${i + 1}`)));
+  await job.waitFor(children);
+  return all('SELECT sum(result) AS sum FROM claimq_job WHERE lane=?',
+    name)[0].sum;
+}
+
+async function ask(job, id) {
+  await job.waitFor([id]);
+  return all('SELECT result FROM claimq_job WHERE job_id=?', id)[0].result;
 }
 
 async function handle(job) {
-  const [word, name] = job.payload.split(' ');
+  const [word, name, n] = job.payload.split(' ');
   if (word === 'odd') {
     odd(job.attempt);
   } else if (word === 'never') {
@@ -99,6 +128,14 @@ async function handle(job) {
     while (!fs.existsSync(`${name}.go`)) await sleep(10);
   } else if (word === 'steps') {
     await steps(job, name);
+  } else if (word === 'agent') {
+    return agent(job, name, Number(n));
+  } else if (word === 'fan') {
+    return fan(job, name, Number(n));
+  } else if (word === 'part') {
+    return Number(name);
+  } else if (word === 'ask') {
+    return ask(job, Number(name));
   } else if (word === 'lost') {
     write(`${name}.begun`);
     while (!job.lost.aborted) await sleep(10);

@@ -71,28 +71,64 @@ function odd(int $attempt): void
     }
 }
 
+function note(string $name, string $word, mixed $value): mixed
+{
+    file_put_contents("$name.log", "$word\n", FILE_APPEND);
+    return $value;
+}
+
 function steps(ClaimqJob $job, SQLite3 $db, string $name): void
 {
-    $note = function (string $word, mixed $value) use ($name): mixed {
-        file_put_contents("$name.log", "$word\n", FILE_APPEND);
-        return $value;
-    };
-    $first = $job->step('one', fn () => $note('one', ['n' => 1]));
+    $first = $job->step('one', fn () => note($name, 'one', ['n' => 1]));
     if ($job->attempt === 0) {
         throw new ClaimqRetry('again', 1);
     }
     $job->sleep(1);
-    $child = $job->step('child', fn () => $note('child',
+    $child = $job->step('child', fn () => note($name, 'child',
         Claimq::value($db, "SELECT claimq_submit(?, 'count')",
             $GLOBALS['argv'][4])));
     $job->waitFor([$child]);
-    $job->step('two', fn () => $note('two', $first['n'] + 1));
+    $job->step('two', fn () => note($name, 'two', $first['n'] + 1));
+}
+
+function agent(ClaimqJob $job, string $name, int $n): int
+{
+    static $functions = 0;
+    $most = (int) (getenv('STORY_FUNCTIONS') ?: PHP_INT_MAX);
+    $total = 0;
+    for ($i = 0; $i < $n; $i++) {
+        $total += $job->step("s$i",
+            function () use ($name, $i, $most, &$functions) {
+                $functions++;
+                while ($functions > $most) {
+                    sleep(1);           // until it is killed
+                }
+                return note($name, "s$i", $i);
+            });
+    }
+    return $total;
+}
+
+function fan(ClaimqJob $job, SQLite3 $db, string $lane, int $n): mixed
+{
+    $children = $job->step('children', fn () => array_map(
+        fn (int $i) => Claimq::submit($db, $lane, "part $i"), range(1, $n)));
+    $job->waitFor($children);
+    return Claimq::value($db,
+        'SELECT sum(result) FROM claimq_job WHERE lane=?', $lane);
+}
+
+function ask(ClaimqJob $job, SQLite3 $db, int $id): mixed
+{
+    $job->waitFor([$id]);
+    return Claimq::value($db, 'SELECT result FROM claimq_job WHERE job_id=?',
+        $id);
 }
 
 function handle(string $path, ClaimqJob $job): mixed
 {
     static $db;
-    [$word, $name] = explode(' ', $job->payload . ' ');
+    [$word, $name, $n] = explode(' ', $job->payload . '  ');
     if ($word === 'odd') {
         odd($job->attempt);
     } elseif ($word === 'never') {
@@ -117,6 +153,14 @@ function handle(string $path, ClaimqJob $job): mixed
     } elseif ($word === 'steps') {
         $db ??= Claimq::open($path);
         steps($job, $db, $name);
+    } elseif ($word === 'agent') {
+        return agent($job, $name, (int) $n);
+    } elseif ($word === 'fan') {
+        return fan($job, $db ??= Claimq::open($path), $name, (int) $n);
+    } elseif ($word === 'part') {
+        return (int) $name;
+    } elseif ($word === 'ask') {
+        return ask($job, $db ??= Claimq::open($path), (int) $name);
     } elseif ($word === 'lost') {
         write("$name.begun");
         while (!$job->lost()) {

@@ -79,20 +79,47 @@ def odd(attempt):
         raise Odd
 
 
-def steps(job, name):
-    def note(word, value):
-        with open(name + ".log", "a") as file:
-            file.write(word + "\n")
-        return value
+def note(name, word, value):
+    with open(name + ".log", "a") as file:
+        file.write(word + "\n")
+    return value
 
-    first = job.step("one", lambda: note("one", {"n": 1}))
+
+def steps(job, name):
+    first = job.step("one", lambda: note(name, "one", {"n": 1}))
     if job.attempt == 0:
         raise claimq.Retry("again", delay_ms=1)
     job.sleep(1)
-    child = job.step("child", lambda: note("child", connection().execute(
+    child = job.step("child", lambda: note(name, "child", connection().execute(
         "SELECT claimq_submit(?, 'count')", [lane]).fetchone()[0]))
     job.wait_for([child])
-    job.step("two", lambda: note("two", first["n"] + 1))
+    job.step("two", lambda: note(name, "two", first["n"] + 1))
+
+
+def agent(job, name, n):
+    def function(i):
+        global functions
+        functions += 1
+        while functions > most:
+            time.sleep(1)               # until it is killed
+        return note(name, "s%d" % i, i)
+
+    return sum(job.step("s%d" % i, lambda: function(i)) for i in range(int(n)))
+
+
+def fan(job, name, n):
+    children = job.step("children", lambda: [
+        claimq.submit(connection(), name, "part %d" % i)
+        for i in range(1, int(n) + 1)])
+    job.wait_for(children)
+    return connection().execute(
+        "SELECT sum(result) FROM claimq_job WHERE lane=?", [name]).fetchone()[0]
+
+
+def ask(job, id):
+    job.wait_for(int(id))
+    return connection().execute(
+        "SELECT result FROM claimq_job WHERE job_id=?", [id]).fetchone()[0]
 
 
 def handle(job):
@@ -116,6 +143,14 @@ def handle(job):
         wait_for(name + ".go")
     elif word == "steps":
         steps(job, name)
+    elif word == "agent":
+        return agent(job, *name.split())
+    elif word == "fan":
+        return fan(job, *name.split())
+    elif word == "part":
+        return int(name)
+    elif word == "ask":
+        return ask(job, name)
     elif word == "lost":
         write(name + ".begun", "")
         job.lost.wait()
@@ -128,6 +163,7 @@ if sys.argv[1] == "calls":
     calls(sys.argv[2])
 else:
     path, lane, lease_ms, batch = sys.argv[2:]
+    functions, most = 0, float(os.environ.get("STORY_FUNCTIONS", "inf"))
     timeout_ms = int(os.environ.get("STORY_TIMEOUT_MS", 30000))
     begun = claimq.Worker(path, lane, handle, lease_ms=int(lease_ms),
                           batch=int(batch), timeout=timeout_ms / 1000).run()

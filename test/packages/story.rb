@@ -62,32 +62,64 @@ def odd(attempt)
   end
 end
 
+def connection
+  $db ||= Claimq.open(ARGV[1])
+end
+
+def note(name, word)
+  File.write("#{name}.log", "#{word}\n", mode: 'a')
+end
+
 def steps(job, name)
-  note = lambda do |word|
-    File.write("#{name}.log", "#{word}\n", mode: 'a')
-  end
-  first = job.step('one') { note['one'] && { n: 1 } }
+  first = job.step('one') { note(name, 'one') && { n: 1 } }
   raise Claimq::Retry.new('again', delay_ms: 1) if job.attempt.zero?
 
   job.sleep(1)
   child = job.step('child') do
-    note['child']
-    ($db ||= Claimq.open(ARGV[1])).get_first_value(
-      "SELECT claimq_submit(?, 'count')", [ARGV[2]]
-    )
+    note(name, 'child')
+    connection.get_first_value("SELECT claimq_submit(?, 'count')", [ARGV[2]])
   end
   job.wait_for([child])
-  job.step('two') { note['two'] && first['n'] + 1 }
+  job.step('two') { note(name, 'two') && first['n'] + 1 }
 end
 
-def handle(path, job)
-  word, name = job.payload.split
+$functions = 0
+MOST = ENV.fetch('STORY_FUNCTIONS', Float::INFINITY).to_f
+
+def agent(job, name, number)
+  number.times.sum do |i|
+    job.step("s#{i}") do
+      $functions += 1
+      sleep(1) while $functions > MOST # until it is killed
+      note(name, "s#{i}") && i
+    end
+  end
+end
+
+def fan(job, lane, number)
+  children = job.step('children') do
+    (1..number).map { |i| Claimq.submit(connection, lane, "part #{i}") }
+  end
+  job.wait_for(children)
+  connection.get_first_value(
+    'SELECT sum(result) FROM claimq_job WHERE lane=?', [lane]
+  )
+end
+
+def ask(job, id)
+  job.wait_for([id])
+  connection.get_first_value('SELECT result FROM claimq_job WHERE job_id=?',
+                             [id])
+end
+
+def handle(job)
+  word, name, number = job.payload.split
   case word
   when 'odd' then odd(job.attempt)
   when 'never' then raise Claimq::Retry.new('never', delay_ms: 2**70)
   when 'what' then return { what: Float::NAN }
   when 'count'
-    ($db ||= Claimq.open(path)).execute('INSERT INTO done VALUES (?)', [job.id])
+    connection.execute('INSERT INTO done VALUES (?)', [job.id])
   when 'fail' then raise 'no luck' if job.attempt.zero?
   when 'later'
     raise Claimq::Retry.new('later', delay_ms: 1) if job.attempt.zero?
@@ -96,6 +128,10 @@ def handle(path, job)
     write("#{name}.begun")
     sleep(0.01) until File.exist?("#{name}.go")
   when 'steps' then steps(job, name)
+  when 'agent' then return agent(job, name, number.to_i)
+  when 'fan' then return fan(job, name, number.to_i)
+  when 'part' then return name.to_i
+  when 'ask' then return ask(job, name.to_i)
   when 'lost'
     write("#{name}.begun")
     sleep(0.01) until job.lost?
@@ -112,7 +148,7 @@ else
   worker = Claimq::Worker.new(path, lane, lease_ms: lease_ms.to_i,
                                           batch: batch.to_i,
                                           timeout: timeout) do |job|
-    handle(path, job)
+    handle(job)
   end
   puts "begun #{worker.run}"
 end

@@ -7,6 +7,7 @@ use rusqlite::{types::Value, Connection, Result};
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::Mutex;
 use std::time::Duration;
 use std::{env, fs, path::Path, thread};
@@ -63,7 +64,9 @@ fn handle(
     path: &str,
     job: &claimq::Job,
 ) -> Outcome<Did> {
-    let (word, name) = job.text().split_once(' ').unwrap_or((job.text(), ""));
+    let words: Vec<&str> = job.text().split(' ').collect();
+    let (word, name) = (words[0], *words.get(1).unwrap_or(&""));
+    let number = words[words.len() - 1].parse().unwrap_or(0);
     let file = |suffix: &str| format!("{name}.{suffix}");
     match word {
         "odd" => odd(job.attempt)?,
@@ -99,19 +102,24 @@ fn handle(
             fs::write(file("lost"), "")?;
         }
         "steps" => steps(job, path, name)?,
+        "agent" => return Ok(Did(agent(job, name, number)?.to_string())),
+        "fan" => return Ok(Did(fan(job, path, name, number)?.to_string())),
+        "part" => return Ok(Did(name.to_string())),
+        "ask" => return Ok(Did(ask(job, path, number)?)),
         _ => {}
     }
     Ok(Did(format!("did {}", job.text())))
 }
 
+fn note(name: &str, word: &str) -> std::io::Result<()> {
+    let name = format!("{name}.log");
+    let file = OpenOptions::new().append(true).create(true).open(name);
+    writeln!(file?, "{word}")
+}
+
 fn steps(job: &claimq::Job, path: &str, name: &str) -> Outcome<()> {
-    let note = |word: &str| {
-        let name = format!("{name}.log");
-        let file = OpenOptions::new().append(true).create(true).open(name);
-        writeln!(file?, "{word}")
-    };
     let first: HashMap<String, i64> = job.step_json("one", || {
-        note("one")?;
+        note(name, "one")?;
         Ok(HashMap::from([("n".to_string(), 1)]))
     })?;
     if job.attempt == 0 {
@@ -121,7 +129,7 @@ fn steps(job: &claimq::Job, path: &str, name: &str) -> Outcome<()> {
     }
     job.sleep(Duration::from_millis(1))?;
     let child = job.step("child", || {
-        note("child")?;
+        note(name, "child")?;
         let id = claimq::submit(&claimq::open(path)?, &job.lane, "count", &[])?;
         Ok(id.unwrap_or(0))
     })?;
@@ -130,10 +138,47 @@ fn steps(job: &claimq::Job, path: &str, name: &str) -> Outcome<()> {
     };
     job.wait_for(&[child])?;
     job.step("two", || {
-        note("two")?;
+        note(name, "two")?;
         Ok(first["n"] + 1)
     })?;
     Ok(())
+}
+
+static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
+
+fn agent(job: &claimq::Job, name: &str, n: i64) -> Outcome<i64> {
+    let most = env::var("STORY_FUNCTIONS").map(|n| n.parse().unwrap());
+    let most = most.unwrap_or(u64::MAX);
+    let mut total = 0;
+    for i in 0..n {
+        let step = format!("s{i}");
+        total += job.step_json::<i64>(&step, || {
+            if FUNCTIONS.fetch_add(1, SeqCst) >= most {
+                wait_until(|| false); // until it is killed
+            }
+            note(name, &step)?;
+            Ok(i)
+        })?;
+    }
+    Ok(total)
+}
+
+fn fan(job: &claimq::Job, path: &str, lane: &str, n: i64) -> Outcome<i64> {
+    let children: Vec<i64> = job.step_json("children", || {
+        let db = claimq::open(path)?;
+        let part = |i| format!("part {i}");
+        let ids = (1..=n).map(|i| claimq::submit(&db, lane, &part(i), &[]));
+        Ok(ids.map(|id| id.unwrap().unwrap()).collect())
+    })?;
+    job.wait_for(&children)?;
+    let sql = "SELECT sum(result) FROM claimq_job WHERE lane=?";
+    Ok(claimq::open(path)?.query_row(sql, [lane], |row| row.get(0))?)
+}
+
+fn ask(job: &claimq::Job, path: &str, id: i64) -> Outcome<String> {
+    job.wait_for(&[id])?;
+    let sql = "SELECT result FROM claimq_job WHERE job_id=?";
+    Ok(claimq::open(path)?.query_row(sql, [id], |row| row.get(0))?)
 }
 
 /// What becomes of a job; SQLite has nothing for "what".

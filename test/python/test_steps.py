@@ -1,37 +1,12 @@
-"""Durable steps in the Python Worker: job.step(), job.sleep(), job.wait_for(),
-and an agent that is killed again and again."""
+"""Durable steps in the Python Worker: job.step(), job.sleep(),
+job.wait_for()."""
 import logging
-import signal
-import subprocess
-import sys
 import time
 
 import claimq
-from support import HOUR, LIMIT, Case, run
+from support import HOUR, Case, run
 
 logging.getLogger("claimq").propagate = False
-STEPS, KILLS = 120, 12
-
-# An agent: each step writes a line and gives a value.
-AGENT = """
-import claimq, os, sys
-path, log, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-
-def note(name, value):
-    with open(log, "a") as file:
-        file.write(name + "\\n")
-    return value
-
-def agent(job):
-    total = 0
-    for i in range(steps):
-        total += job.step("s%d" % i, lambda: note("s%d" % i, i))
-    worker.stop()
-    return total
-
-worker = claimq.Worker(path, "m", agent, lease_ms=3600000)
-worker.run()
-"""
 
 
 class Steps(Case):
@@ -185,40 +160,6 @@ class Steps(Case):
         self.work(lambda job: job.wait_for([99]))
         self.assertEqual(self.sql("SELECT state, last_error FROM claimq_job"),
                          [("failed", "cannot wait: after [99]")])
-
-    def test_no_stored_step_runs_again_however_often_it_is_killed(self):
-        self.submit("m", "x")
-        log = self.path + ".log"
-        open(log, "w").close()
-
-        def lines():
-            with open(log) as file:
-                return file.read().split()
-
-        for kill in range(KILLS + 1):
-            if self.state() == "completed":       # it was faster than we are
-                break
-            stored = {name for name, in self.sql("SELECT name FROM claimq_steps")}
-            before = len(lines())
-            last = kill == KILLS
-            agent = subprocess.Popen([sys.executable, "-c", AGENT, self.path,
-                                      log, str(STEPS)])
-            self.addCleanup(agent.kill)
-            until = time.monotonic() + LIMIT
-            while agent.poll() is None and time.monotonic() < until:
-                if not last and len(lines()) >= before + 5:
-                    agent.send_signal(signal.SIGKILL)
-                    break
-            agent.wait(LIMIT)
-            again = stored.intersection(lines()[before:])
-            self.assertEqual(again, set())
-            self.sql("SELECT claimq_revoke(1)")   # its lease is an hour long
-        self.assertEqual(self.sql("SELECT state, result FROM claimq_job"),
-                         [("completed", sum(range(STEPS)))])
-        self.assertEqual(set(lines()), {"s%d" % i for i in range(STEPS)})
-        self.assertLessEqual(len(lines()), STEPS + KILLS)
-        self.assertEqual(self.one("SELECT count(*) FROM claimq_steps"), STEPS)
-        self.assertEqual(self.sql("SELECT * FROM claimq_check"), [])
 
 
 run(Steps)

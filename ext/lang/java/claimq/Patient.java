@@ -2,6 +2,7 @@ package claimq;
 
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.concurrent.Callable;
@@ -53,23 +54,27 @@ abstract class Patient {
 
   /** Which file it is; null if that is unknown. */
   private Object identity() throws IOException {
-    return Files.exists(path)
-        ? Files.readAttributes(path, BasicFileAttributes.class).fileKey()
-        : null;
+    return Files.readAttributes(path, BasicFileAttributes.class).fileKey();
   }
 
   /** SQLite would go on with a file that nobody else can see. */
   void checkFile() throws IOException {
-    if (opened != null && (Files.notExists(path)
-        || Files.exists(path) && !opened.equals(identity()))) {
-      throw new IOException(path
-          + " was removed or replaced while the worker used it");
+    try {
+      if (opened == null || opened.equals(identity())) {
+        return;
+      }
+    } catch (NoSuchFileException gone) {
+      // It was removed.
+    } catch (IOException unknown) {
+      return; // it may be there
     }
+    throw new IOException(path
+        + " was removed or replaced while the worker used it");
   }
 
   /** The file is open. */
   void rememberFile(String file) throws IOException {
     path = Path.of(file).toAbsolutePath();
-    opened = identity();
+    opened = Files.exists(path) ? identity() : null;
   }
 }
