@@ -5,7 +5,8 @@
 # The handlers of test/packages/story.* do this:
 #
 #     agent NAME N    N steps s0, s1, ...: each function appends the name of its
-#                     step to NAME.log and gives its number.  Returns the sum.
+#                     step to NAME.log, by one write, and gives its number.
+#                     Returns the sum.
 #                     STORY_FUNCTIONS in the environment is how many functions
 #                     the process may call: the next one waits, before it does
 #                     anything, for the process to be killed.

@@ -122,7 +122,8 @@ proc long_files {files max} {
 # FROM fits its first line, and is empty if the whole file is counted.  It ends
 # with the next brace in the first column, or with the file.
 set WORKERS {
-  ext/lang/go/claimq/worker.go               {}                           185
+  ext/lang/go/claimq/loop.go                 {}                           240
+  ext/lang/go/claimq/worker.go               {}                           140
   ext/lang/java/claimq/Holder.java           {}                           165
   ext/lang/java/claimq/Loop.java             {}                           170
   ext/lang/java/claimq/Worker.java           {}                           110
@@ -131,8 +132,11 @@ set WORKERS {
   ext/lang/php/Claimq.php                    {^final class ClaimqWorker}  205
   ext/lang/python/claimq/_loop.py            {}                           230
   ext/lang/python/claimq/_worker.py          {}                            90
-  ext/lang/ruby/claimq/lib/claimq/worker.rb  {}                           145
-  ext/lang/rust/claimq/src/worker.rs         {}                           195
+  ext/lang/ruby/claimq/lib/claimq/loop.rb    {}                           145
+  ext/lang/ruby/claimq/lib/claimq/worker.rb  {}                            80
+  ext/lang/rust/claimq/src/jobs.rs           {}                            90
+  ext/lang/rust/claimq/src/turn.rs           {}                           185
+  ext/lang/rust/claimq/src/worker.rs         {}                           160
 }
 proc long_workers {workers} {
   set out {}

@@ -245,12 +245,14 @@ fn drain(path: &str, db: &mut Connection) -> Result<()> {
 
 fn logging(path: &str, db: &mut Connection) -> Result<()> {
     submit(db, "mail", "", &[("max_attempts", &1)])?;
+    let place = format!("\n  at {}:{}:", file!(), line!() + 2);
     worker(path, &["mail", "push"]).drain(|_| -> Outcome<Null> {
-        Err(std::io::Error::other("no luck").into())
+        Err(std::io::Error::other("no luck"))?
     })?;
-    println!("{}", LOG.lock().unwrap().join("\n"));
+    let said = LOG.lock().unwrap().join("\n");
+    println!("{}", said.replace(&place, " at column "));
     let sql = "SELECT error_class || ' ' || reason FROM claimq_letter";
-    println!("{}", text(db, sql, []));
+    println!("{}", text(db, sql, []).replace(&place, " at column "));
     Ok(())
 }
 
@@ -374,12 +376,11 @@ fn outbox(path: &str, db: &mut Connection) -> Result<()> {
     let mut outbox = Outbox::new(path, "q");
     outbox.max = Some(3);
     outbox.options.log = log;
-    let mut failed = false;
+    let failed = AtomicBool::new(false);
     let begun = outbox.drain(|batch| {
         for (i, message) in batch.entries.iter().enumerate() {
             println!("{} {:?}", message.text(), message.headers.get("n"));
-            if i == 2 && !failed {
-                failed = true;
+            if i == 2 && !failed.swap(true, SeqCst) {
                 return Err(std::io::Error::other("no luck").into());
             }
             batch.done(message);
@@ -396,6 +397,19 @@ fn outbox(path: &str, db: &mut Connection) -> Result<()> {
         "logged: {}",
         said.contains("q failed: std::io::error::Error")
     );
+
+    // Two partitions, whose handlers wait for each other.
+    for partition in [0, 1] {
+        let sql = "SELECT claimq_publish('q', 'x', 'partition', ?)";
+        text(db, sql, [partition]);
+    }
+    let together = Barrier::new(2);
+    outbox.options.concurrency = 2;
+    let begun = outbox.drain(|_| {
+        together.wait();
+        Ok(())
+    })?;
+    println!("at once: {begun}");
     Ok(())
 }
 
@@ -410,12 +424,11 @@ fn session(path: &str, db: &mut Connection) -> Result<()> {
     text(db, command, []);
     let mut session = Session::new(path);
     session.options.log = log;
-    let mut failed = false;
+    let failed = AtomicBool::new(false);
     let begun = session.drain(|turn| {
         let words: Vec<_> = turn.entries.iter().map(|e| e.text()).collect();
         println!("{} {words:?}", turn.scope);
-        if !failed {
-            failed = true;
+        if !failed.swap(true, SeqCst) {
             let (reason, delay) = ("again".into(), Some(Duration::ZERO));
             return Err(Failure::Retry { reason, delay });
         }
@@ -427,10 +440,9 @@ fn session(path: &str, db: &mut Connection) -> Result<()> {
     text(db, "SELECT claimq_enqueue('c', 'endless')", []);
     session.session = Some("c".to_string());
     session.options.lease = Duration::from_secs(600);
-    let mut first = true;
+    let first = AtomicBool::new(true);
     session.drain(|turn| {
-        if first {
-            first = false;
+        if first.swap(false, SeqCst) {
             let db = claimq::open(path)?;
             text(&db, "SELECT claimq_revoke(?)", [&turn.claim_id]);
             until("it is lost", || turn.lost());
@@ -438,6 +450,19 @@ fn session(path: &str, db: &mut Connection) -> Result<()> {
         }
         Ok(())
     })?;
+
+    // Two sessions, whose handlers wait for each other.
+    for name in ["d", "e"] {
+        text(db, "SELECT claimq_enqueue(?, 'x')", [name]);
+    }
+    let together = Barrier::new(2);
+    session.session = None;
+    session.options.concurrency = 2;
+    let begun = session.drain(|_| {
+        together.wait();
+        Ok(())
+    })?;
+    println!("at once: {begun}");
     Ok(())
 }
 

@@ -114,7 +114,7 @@ fn handle(
 fn note(name: &str, word: &str) -> std::io::Result<()> {
     let name = format!("{name}.log");
     let file = OpenOptions::new().append(true).create(true).open(name);
-    writeln!(file?, "{word}")
+    file?.write_all(format!("{word}\n").as_bytes()) // at once
 }
 
 fn steps(job: &claimq::Job, path: &str, name: &str) -> Outcome<()> {

@@ -76,6 +76,7 @@ fn panic(path: &str) -> Result<()> {
     std::panic::set_hook(Box::new(|_| ()));
     let mut worker = claimq::Worker::new(path, "l");
     worker.log = |_| ();
+    let place = format!("\n  at {}:{}:", file!(), line!() + 3);
     let begun = worker.run(|job| {
         if job.text() == "panic" {
             panic!("on purpose");
@@ -86,7 +87,7 @@ fn panic(path: &str) -> Result<()> {
     let sql =
         "SELECT state || ' ' || last_error FROM claimq_job WHERE job_id=1";
     let job: String = db.query_row(sql, [], |row| row.get(0))?;
-    println!("begun: {begun}\njob: {job}");
+    println!("begun: {begun}\n{}", job.replace(&place, " at column "));
     Ok(())
 }
 

@@ -3,10 +3,13 @@ use crate::steps::Steps;
 use crate::Worker;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, Row};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Arc;
+use std::panic::{
+    catch_unwind, set_hook, take_hook, AssertUnwindSafe, Location,
+};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// What a handler returns when it has not done the job.  Every error becomes an
@@ -31,12 +34,22 @@ pub enum Failure {
 }
 
 impl<E: std::error::Error> From<E> for Failure {
+    /// The reason says where the error was turned into a failure, by `?`.
+    #[track_caller]
     fn from(error: E) -> Failure {
         Failure::Error {
             class: std::any::type_name::<E>(),
-            reason: error.to_string(),
+            reason: format!("{error}{}", at(Location::caller())),
         }
     }
+}
+
+/// A place, for the reason of a failure; "" if it is in Rust's own library.
+fn at(place: &Location) -> String {
+    if place.file().starts_with("/rustc/") {
+        return String::new();
+    }
+    format!("\n  at {place}")
 }
 
 /// What a handler returns: `Ok` completes the job, with the value as its result.
@@ -164,18 +177,38 @@ impl Job {
     }
 }
 
+thread_local! {
+    /// Where this thread has panicked.
+    static PANICKED: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Has panics leave their place behind; what others do about them stays.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            let place = panic.location().map(at).unwrap_or_default();
+            let _ = PANICKED.try_with(|last| last.replace(place));
+            before(panic);
+        }));
+    });
+}
+
 /// Does something that may panic.  An error is the text of the panic, if it has
-/// one; what else a panic carries is forgotten, because it may panic again.
+/// one, and its place; what else a panic carries is forgotten, because it may
+/// panic again.
 pub(crate) fn safely<T>(
     f: impl FnOnce() -> T,
 ) -> std::result::Result<T, String> {
+    note_panics();
     // What the handler leaves behind when it panics is its own.
     catch_unwind(AssertUnwindSafe(f)).map_err(|why| {
         let text = why.downcast_ref::<String>().map(String::as_str);
         let text = text.or(why.downcast_ref::<&str>().copied());
         let text = text.map_or(String::new(), |text| format!(": {text}"));
         std::mem::forget(why);
-        text
+        text + &PANICKED.take()
     })
 }
 

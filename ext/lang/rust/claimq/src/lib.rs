@@ -31,6 +31,8 @@ mod db;
 mod heart;
 #[cfg(feature = "worker")]
 mod job;
+#[cfg(feature = "worker")]
+mod jobs;
 #[cfg(feature = "json")]
 mod json;
 #[cfg(feature = "worker")]

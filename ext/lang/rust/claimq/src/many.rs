@@ -1,20 +1,15 @@
 //! Outboxes and sessions, whose claims are of several rows.
 use crate::claim::{columns, Call, Claim};
-use crate::db::{call, transaction};
-use crate::heart::Held;
 use crate::job::{headers, milliseconds, safely, Failure, Outcome};
-use crate::patience::File;
+use crate::turn::Source;
 use crate::Worker;
 use rusqlite::types::Value;
-use rusqlite::{Connection, Result, ToSql};
+use rusqlite::{params_from_iter, Connection, Result};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 /// The loop of a relay, which hands on the messages of a queue, each partition
 /// in order.  What the handler returns decides: `Ok` is done; a rejection makes
@@ -26,7 +21,8 @@ pub struct Outbox {
     pub max: Option<i64>,
     /// `None`: the one that waits longest.
     pub partition: Option<i64>,
-    /// Owner, lease, timeout, create, log and stop, as those of a worker.
+    /// Owner, lease, concurrency, timeout, create, log and stop, as those of a
+    /// worker.
     pub options: Worker,
 }
 
@@ -37,7 +33,8 @@ pub struct Session {
     pub session: Option<String>,
     /// How many entries are taken at a time.
     pub max: i64,
-    /// Owner, lease, timeout, create, log and stop, as those of a worker.
+    /// Owner, lease, concurrency, timeout, create, log and stop, as those of a
+    /// worker.
     pub options: Worker,
 }
 
@@ -144,84 +141,32 @@ impl Delivery {
 }
 
 /// What both loops have in common.
-struct Many<'a> {
+struct Many<'a, H> {
     options: &'a Worker,
+    handler: H,
     what: String,
     outbox: bool,
     claim: &'a str,
-    claim_values: Vec<&'a dyn ToSql>,
+    claim_values: [Value; 5],
     wait: &'a str,
-    wait_values: Vec<&'a dyn ToSql>,
+    wait_values: [Value; 2],
 }
 
-impl Many<'_> {
-    fn run(
-        &self,
-        drain: bool,
-        mut handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
-        let worker = self.options;
-        let mut file = File::new(&worker.path);
-        let open = || worker.open();
-        let db = worker.patiently(&file, "opening", Duration::ZERO, open)?;
-        let second =
-            worker.patiently(&file, "opening", Duration::ZERO, open)?;
-        let (Some(mut db), Some(second)) = (db, second) else {
-            return Ok(0); // it was stopped
-        };
-        file.remember();
-        (worker.log)(&format!("{}: owner {}", self.what, worker.owner));
-        let (end, ended) = channel();
-        let held = Held::<Delivery>::new(Vec::new());
-        let begun: Result<u64> = thread::scope(|scope| {
-            scope.spawn(|| worker.beat(second, &held, ended));
-            let (mut begun, _end) = (0, end); // the thread ends with _end
-            while !worker.stop.load(SeqCst) {
-                file.check()?;
-                if let Some(delivery) = held.begin() {
-                    begun += 1;
-                    let calls =
-                        delivery.handle(&mut handler, self.outbox, worker.log);
-                    let what = format!("settling {}", delivery.claim_id);
-                    let settle = || {
-                        let tx = transaction(&mut db)?;
-                        delivery.settle(&tx, &calls, worker.log)?;
-                        let idle = !worker.stop.load(SeqCst);
-                        let next = if idle { self.claim(&tx)? } else { vec![] };
-                        tx.commit()?;
-                        held.add(next);
-                        held.remove(&delivery);
-                        Ok(())
-                    };
-                    worker.patiently(&file, &what, worker.lease, settle)?;
-                    continue;
-                }
-                let claim = || self.claim(&db);
-                let what = "looking for work";
-                let found =
-                    worker.patiently(&file, what, Duration::ZERO, claim)?;
-                let found = found.unwrap_or_default();
-                let none = found.is_empty();
-                held.add(found);
-                if none && drain {
-                    break;
-                } else if none {
-                    let wait = || call(&db, self.wait, &self.wait_values);
-                    worker.patiently(&file, what, Duration::ZERO, wait)?;
-                }
-            }
-            Ok(begun)
-        });
-        let begun = begun?;
-        let what = &self.what;
-        (worker.log)(&format!("{what}: ended, deliveries begun: {begun}"));
-        Ok(begun)
+impl<H: Fn(&Delivery) -> Outcome<()> + Sync> Source for Many<'_, H> {
+    type Item = Delivery;
+
+    fn what(&self) -> String {
+        self.what.clone()
+    }
+
+    fn name(&self, delivery: &Delivery) -> String {
+        delivery.claim_id.clone()
     }
 
     fn claim(&self, db: &Connection) -> Result<Vec<Arc<Delivery>>> {
         let mut found: Option<Delivery> = None;
         let mut statement = db.prepare_cached(self.claim)?;
-        let mut rows = statement.query(&*self.claim_values)?;
+        let mut rows = statement.query(params_from_iter(&self.claim_values))?;
         while let Some(row) = rows.next()? {
             let entry = Entry {
                 payload: row.get("payload")?,
@@ -247,7 +192,43 @@ impl Many<'_> {
         }
         Ok(found.into_iter().map(Arc::new).collect())
     }
+
+    fn wait(&self, db: &Connection) -> Result<()> {
+        let values = params_from_iter(&self.wait_values);
+        db.query_row(self.wait, values, |_| Ok(()))
+    }
+
+    fn handle(&self, delivery: &Delivery) -> Vec<Call> {
+        delivery.handle(&self.handler, self.outbox, self.options.log)
+    }
 }
+
+/// The loops of both.
+macro_rules! run_and_drain {
+    ($type:ident) => {
+        impl $type {
+            /// Works until it is stopped; returns how many deliveries were
+            /// begun.
+            pub fn run(
+                &self,
+                handler: impl Fn(&Delivery) -> Outcome<()> + Sync,
+            ) -> Result<u64> {
+                self.options.work(&self.source(handler), false)
+            }
+
+            /// Works until nothing can be claimed now: for tests.
+            pub fn drain(
+                &self,
+                handler: impl Fn(&Delivery) -> Outcome<()> + Sync,
+            ) -> Result<u64> {
+                self.options.work(&self.source(handler), true)
+            }
+        }
+    };
+}
+
+run_and_drain!(Outbox);
+run_and_drain!(Session);
 
 impl Outbox {
     pub fn new(path: impl AsRef<Path>, queue: &str) -> Outbox {
@@ -259,41 +240,27 @@ impl Outbox {
         }
     }
 
-    /// Works until it is stopped; returns how many deliveries were begun.
-    pub fn run(
-        &self,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
-        self.options.hear(|| self.start(false, handler))
-    }
-
-    /// Works until no message is claimable now: for tests.
-    pub fn drain(
-        &self,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
-        self.options.hear(|| self.start(true, handler))
-    }
-
-    fn start(
-        &self,
-        drain: bool,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
+    fn source<H>(&self, handler: H) -> Many<'_, H> {
         let (options, queue) = (&self.options, &self.queue);
         let lease = options.lease.as_millis() as i64;
-        let (max, part) = (&self.max, &self.partition);
+        let partition = Value::from(self.partition);
         Many {
             options,
+            handler,
             what: format!("outbox of {queue}"),
             outbox: true,
-            claim: "SELECT * FROM claimq_outbox(?, ?, ?)
-                WHERE max IS ? AND partition IS ?",
-            claim_values: vec![queue, &options.owner, &lease, max, part],
+            claim: "SELECT * FROM claimq_outbox WHERE queue=? AND owner=?
+                AND lease_ms=? AND max IS ? AND partition IS ?",
+            claim_values: [
+                queue.clone().into(),
+                options.owner.clone().into(),
+                lease.into(),
+                self.max.into(),
+                partition.clone(),
+            ],
             wait: "SELECT claimq_wait(500, 'outbox', ?, 'partition', ?)",
-            wait_values: vec![queue, part],
+            wait_values: [queue.clone().into(), partition],
         }
-        .run(drain, handler)
     }
 }
 
@@ -307,40 +274,26 @@ impl Session {
         }
     }
 
-    /// Works until it is stopped; returns how many deliveries were begun.
-    pub fn run(
-        &self,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
-        self.options.hear(|| self.start(false, handler))
-    }
-
-    /// Works until no batch is claimable now: for tests.
-    pub fn drain(
-        &self,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
-        self.options.hear(|| self.start(true, handler))
-    }
-
-    fn start(
-        &self,
-        drain: bool,
-        handler: impl FnMut(&Delivery) -> Outcome<()>,
-    ) -> Result<u64> {
+    fn source<H>(&self, handler: H) -> Many<'_, H> {
         let (options, session) = (&self.options, &self.session);
         let lease = options.lease.as_millis() as i64;
         Many {
             options,
+            handler,
             what: "worker of sessions".to_string(),
             outbox: false,
             claim: "SELECT * FROM claimq WHERE session IS ? AND owner=?
-                AND lease_ms=? AND max=? AND take='any' AND serial=1",
-            claim_values: vec![session, &options.owner, &lease, &self.max],
+                AND lease_ms=? AND max=? AND take='any' AND serial=?",
+            claim_values: [
+                session.clone().into(),
+                options.owner.clone().into(),
+                lease.into(),
+                self.max.into(),
+                1.into(),
+            ],
             wait: "SELECT claimq_wait(500, 'session', ?, 'take', 'any',
-                'serial', 1)",
-            wait_values: vec![session],
+                'serial', ?)",
+            wait_values: [session.clone().into(), 1.into()],
         }
-        .run(drain, handler)
     }
 }

@@ -1,61 +1,111 @@
-//! The threads of a worker.
-use crate::claim::Call;
-use crate::db::{call, transaction};
+//! The threads of a loop, whatever it claims.
+use crate::claim::{Call, Claim};
+use crate::db::transaction;
 use crate::heart::{Held, BEAT};
-use crate::job::{Job, Outcome};
 use crate::patience::File;
-use crate::submit::list;
 use crate::Worker;
-use rusqlite::{types::Value, Connection, Result};
+use rusqlite::{Connection, Result};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::{flag::register, low_level::unregister};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-const CLAIM: &str = "SELECT * FROM claimq_lane(?, ?, ?, ?)
-    WHERE capabilities=? AND partition IS ?";
-const WAIT: &str = "SELECT claimq_wait(500, 'lanes', ?, 'capabilities', ?,
-    'partition', ?)";
+/// What a loop claims, waits for and does.
+pub(crate) trait Source: Sync {
+    type Item: Deref<Target = Claim> + Send + Sync;
+
+    /// In the log.
+    fn what(&self) -> String;
+    fn name(&self, item: &Self::Item) -> String;
+
+    fn claim(&self, db: &Connection) -> Result<Vec<Arc<Self::Item>>>;
+
+    /// Waits for half a second until there may be something.
+    fn wait(&self, db: &Connection) -> Result<()>;
+
+    /// Has a handler do it; returns the calls that settle it.
+    fn handle(&self, item: &Self::Item) -> Vec<Call>;
+}
 
 impl Worker {
-    /// Opens a connection for each thread, and starts them.
-    pub(crate) fn work<R: Into<Value>>(
+    /// Works until it is stopped or, if it is to drain, until nothing can be
+    /// claimed now; returns how many were begun.
+    pub(crate) fn work(
         &self,
+        source: &impl Source,
         drain: bool,
-        handler: &(impl Fn(&Job) -> Outcome<R> + Sync),
-        begun: &AtomicU64,
-        opened: impl Fn(),
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let begun = AtomicU64::new(0);
+        let signals = [SIGTERM, SIGINT].map(|s| register(s, self.stop.clone()));
+        let result = self.open_all().and_then(|opened| {
+            let Some((all, file)) = opened else {
+                return Ok(()); // it was stopped
+            };
+            let (owner, n) = (&self.owner, self.concurrency.max(1));
+            let line = format!("owner {owner}, concurrency {n}");
+            (self.log)(&format!("{}: {line}", source.what()));
+            let held = Held::new(Vec::new());
+            Turn {
+                worker: self,
+                source,
+                held: &held,
+                file: &file,
+                drain,
+                begun: &begun,
+            }
+            .threads(all)
+        });
+        for id in signals.into_iter().flatten() {
+            unregister(id);
+        }
+        let (begun, what) = (begun.into_inner(), source.what());
+        (self.log)(&format!("{what}: ended, jobs begun: {begun}"));
+        result.map(|_| begun)
+    }
+
+    /// Opens a connection for each thread, and one for the thread that renews.
+    fn open_all(&self) -> Result<Option<(Vec<Connection>, File)>> {
         let mut file = File::new(&self.path);
         let mut all = Vec::new();
         for _ in 0..=self.concurrency.max(1) {
             let open = || self.open();
             match self.patiently(&file, "opening", Duration::ZERO, open)? {
                 Some(db) => all.push(db),
-                None => return Ok(()), // it was stopped
+                None => return Ok(None),
             }
         }
         file.remember();
-        opened();
-        let (held, file) = (Held::new(Vec::new()), &file);
+        Ok(Some((all, file)))
+    }
+}
+
+/// What the threads share.
+struct Turn<'a, S: Source> {
+    worker: &'a Worker,
+    source: &'a S,
+    held: &'a Held<S::Item>,
+    file: &'a File,
+    drain: bool,
+    begun: &'a AtomicU64,
+}
+
+impl<S: Source> Turn<'_, S> {
+    fn threads(&self, mut all: Vec<Connection>) -> Result<()> {
+        let (worker, held) = (self.worker, self.held);
         let (end, ended) = channel();
         thread::scope(|scope| {
-            let (held, last) = (&held, all.pop());
-            scope.spawn(move || last.map(|db| self.beat(db, held, ended)));
+            let last = all.pop();
+            scope.spawn(move || last.map(|db| worker.beat(db, held, ended)));
             let mut threads = Vec::new();
             for db in all {
                 threads.push(scope.spawn(move || {
-                    let turn = Turn {
-                        worker: self,
-                        held,
-                        file,
-                        drain,
-                        begun,
-                    };
-                    let result = turn.repeat(db, handler);
+                    let result = self.repeat(db);
                     if result.is_err() {
-                        self.stop.store(true, SeqCst); // the others, too
+                        worker.stop.store(true, SeqCst); // the others, too
                     }
                     result
                 }));
@@ -71,115 +121,60 @@ impl Worker {
         })
     }
 
-    /// Capabilities and partitions, for claims and waits.
-    fn scope(&self) -> (String, Option<String>) {
-        let tasks = self.tasks.keys().map(|name| format!("task:{name}"));
-        let able = list(self.capabilities.iter().cloned().chain(tasks));
-        (able, self.partitions.as_ref().map(|all| format!("{all:?}")))
-    }
-
-    fn claim(&self, db: &Connection) -> Result<Vec<Arc<Job>>> {
-        let (owner, lease) = (&self.owner, self.lease.as_millis() as i64);
-        let (able, partitions) = self.scope();
-        let mut all: Vec<Arc<Job>> = Vec::new();
-        for lane in &self.lanes {
-            let left = self.batch.max(1) - all.len() as i64;
-            if left <= 0 {
-                break;
-            }
-            let values = (lane, owner, lease, left, &able, &partitions);
-            let jobs: Result<Vec<Job>> = db
-                .prepare_cached(CLAIM)?
-                .query_map(values, |row| Job::new(row, self))?
-                .collect();
-            if jobs.is_err() && !all.is_empty() {
-                break; // it will come again
-            }
-            for job in jobs? {
-                all.push(job.read(db)?);
-            }
-        }
-        Ok(all)
-    }
-}
-
-/// What the threads of a worker share.
-struct Turn<'a> {
-    worker: &'a Worker,
-    held: &'a Held<Job>,
-    file: &'a File,
-    drain: bool,
-    begun: &'a AtomicU64,
-}
-
-impl Turn<'_> {
-    fn repeat<R: Into<Value>>(
-        &self,
-        mut db: Connection,
-        handler: &impl Fn(&Job) -> Outcome<R>,
-    ) -> Result<()> {
-        let (worker, held, file) = (self.worker, self.held, self.file);
+    fn repeat(&self, mut db: Connection) -> Result<()> {
+        let (worker, source) = (self.worker, self.source);
+        let (held, file) = (self.held, self.file);
         while !worker.stop.load(SeqCst) {
             file.check()?;
-            if let Some(job) = held.begin() {
+            if let Some(item) = held.begin() {
                 self.begun.fetch_add(1, SeqCst);
-                let calls = self.handle(&job, handler);
-                let what = format!("settling job {}", job.id);
-                let settle = || self.settle(&mut db, &job, &calls);
+                let calls = source.handle(&item);
+                let what = format!("settling {}", source.name(&item));
+                let settle = || self.settle(&mut db, &item, &calls);
                 // What cannot be settled is given back at the end.
                 worker.patiently(file, &what, worker.lease, settle)?;
                 continue;
             }
             let looking = held.looking.lock();
             let idle = held.is_empty(); // so nobody can put more
-            let claim = || worker.claim(&db);
+            let claim = || source.claim(&db);
             let what = "looking for jobs";
-            let jobs = worker.patiently(file, what, Duration::ZERO, claim)?;
-            let jobs = jobs.unwrap_or_default();
-            let found = !jobs.is_empty();
-            held.add(jobs);
+            let found = worker.patiently(file, what, Duration::ZERO, claim)?;
+            let found = found.unwrap_or_default();
+            let none = found.is_empty();
+            held.add(found);
             drop(looking);
-            if self.drain && idle && !found {
+            if self.drain && idle && none {
                 break;
-            } else if self.drain && !found {
+            } else if self.drain && none {
                 thread::sleep(BEAT);
-            } else if !found {
-                let (able, partitions) = worker.scope();
-                let lanes = list(&worker.lanes);
-                let wait = || call(&db, WAIT, &[&lanes, &able, &partitions]);
+            } else if none {
+                let wait = || source.wait(&db);
                 worker.patiently(file, "waiting", Duration::ZERO, wait)?;
             }
         }
         Ok(())
     }
 
-    fn handle<R: Into<Value>>(
-        &self,
-        job: &Job,
-        handler: &impl Fn(&Job) -> Outcome<R>,
-    ) -> Vec<Call> {
-        let Worker { tasks, log, .. } = self.worker;
-        match job.task.as_ref().and_then(|name| tasks.get(name)) {
-            Some(task) => job.handle(task, *log),
-            None => job.handle(handler, *log),
-        }
-    }
-
-    /// Settles the job, and takes the next ones with the same commit unless
-    /// some wait to be begun: one commit for each job.
+    /// Settles one, and takes the next ones with the same commit unless some
+    /// wait to be begun: one commit for each.
     fn settle(
         &self,
         db: &mut Connection,
-        job: &Job,
+        item: &S::Item,
         calls: &[Call],
     ) -> Result<()> {
         let (worker, tx) = (self.worker, transaction(db)?);
-        job.settle(&tx, calls, worker.log)?;
+        item.settle(&tx, calls, worker.log)?;
         let idle = !self.held.waiting() && !worker.stop.load(SeqCst);
-        let jobs = if idle { worker.claim(&tx)? } else { Vec::new() };
+        let next = if idle {
+            self.source.claim(&tx)?
+        } else {
+            vec![]
+        };
         tx.commit()?;
-        self.held.add(jobs);
-        self.held.remove(job);
+        self.held.add(next);
+        self.held.remove(item);
         Ok(())
     }
 }

@@ -1,13 +1,12 @@
 use crate::db::open_worker;
 use crate::job::{Failure, Job, Outcome};
+use crate::jobs::Jobs;
 use rusqlite::types::{Null, Value};
 use rusqlite::{ffi, Connection, Error, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{flag::register, low_level::unregister};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -123,26 +122,8 @@ impl Worker {
         drain: bool,
         handler: impl Fn(&Job) -> Outcome<R> + Sync,
     ) -> Result<u64> {
-        let (begun, what) = (AtomicU64::new(0), self.lanes.join(", "));
-        let (owner, n) = (&self.owner, self.concurrency.max(1));
-        let say = || {
-            let line = format!("owner {owner}, concurrency {n}");
-            (self.log)(&format!("worker of {what}: {line}"));
-        };
-        let result = self.hear(|| self.work(drain, &handler, &begun, say));
-        let begun = begun.into_inner();
-        (self.log)(&format!("worker of {what}: ended, jobs begun: {begun}"));
-        result.map(|_| begun)
-    }
-
-    /// Does something that SIGTERM and SIGINT stop.
-    pub(crate) fn hear<T>(&self, f: impl FnOnce() -> T) -> T {
-        let signals = [SIGTERM, SIGINT].map(|s| register(s, self.stop.clone()));
-        let result = f();
-        for id in signals.into_iter().flatten() {
-            unregister(id);
-        }
-        result
+        let worker = self;
+        self.work(&Jobs { worker, handler }, drain)
     }
 
     pub(crate) fn open(&self) -> Result<Connection> {
