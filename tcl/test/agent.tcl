@@ -102,9 +102,8 @@ proc story_agent {} {
     list [end_worker $pid] [steps_stored $job] \
       [llength [lsort -unique [functions_called]]] \
       [expr {[llength [functions_called]] <= $S(steps)+$kills}] \
-      {*}[db eval {SELECT result FROM claimq_job WHERE job_id=$job}]
-  } [list {{exit 0} {begun 1}} $S(steps) $S(steps) 1 \
-    [expr {$S(steps)*($S(steps)-1)/2}]]
+      [db one {SELECT result+0=499500 FROM claimq_job WHERE job_id=$job}]
+  } [list {{exit 0} {begun 1}} $S(steps) $S(steps) 1 1]
   catch {unset ::env(STORY_FUNCTIONS)}
 }
 
@@ -124,9 +123,9 @@ proc story_fan {} {
     set second [start_worker parts 30000 5]
     until_sql {SELECT state='completed' FROM claimq_job WHERE job_id=$job}
     list $held [end_worker $pid] [end_worker $second] {*}[db eval {
-      SELECT result, attempt_index FROM claimq_job WHERE job_id=$job
+      SELECT result+0=5050, attempt_index FROM claimq_job WHERE job_id=$job
     }]
-  } {0 {{exit 0} {begun 3}} {{exit 0} {begun 100}} 5050 0}
+  } {0 {{exit 0} {begun 3}} {{exit 0} {begun 100}} 1 0}
 }
 
 # Somebody answers by claimq_resolve: before the job that asks is begun, and

@@ -195,8 +195,10 @@ class Tests(unittest.TestCase):
         def hear(task_result, **_):
             heard.append((task_result.status, len(task_result.errors)))
         task_finished.connect(hear)
-        claimq.django.run_due()
+        with self.assertLogs("claimq") as log:
+            claimq.django.run_due()
         task_finished.disconnect(hear)
+        self.assertIn("KeyError: 'user_id'", log.output[0])
         result.refresh()
         self.assertEqual(heard, [(TaskResultStatus.FAILED, 1)])
         self.assertEqual(result.status, TaskResultStatus.FAILED)
@@ -204,7 +206,9 @@ class Tests(unittest.TestCase):
         self.assertEqual(error.exception_class, KeyError)
         self.assertIn("in fail\n", error.traceback)
         self.assertIn("KeyError: 'user_id'", error.traceback)
-        self.assertTrue(Letter.objects.get().reason.startswith(
+        letter = Letter.objects.get()
+        self.assertEqual(letter.error_class, "KeyError")
+        self.assertTrue(letter.reason.startswith(
             "builtins.KeyError: 'user_id'\n"))
 
     def test_a_task_that_may_be_tried_again(self):

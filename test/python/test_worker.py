@@ -381,6 +381,13 @@ class Workers(Case):
         self.assertGreaterEqual(self.raising(claimq.Retry("r")), HOUR // 2)
         self.assertEqual(self.log.count("no finite number"), 6)
 
+    def test_the_class_of_a_retry(self):
+        for given, stored in (("Timeout", "Timeout"), ("x" * 70, "x" * 64),
+                              (None, None), (1, None)):
+            self.raising(claimq.Retry("r", 0, given))
+            self.assertEqual(self.one("SELECT error_class FROM claimq_job"
+                                      " ORDER BY job_id DESC"), stored)
+
     def test_a_delay_of_a_foreign_error_is_not_one(self):
         error = OSError("http 429")
         error.delay_ms = 1

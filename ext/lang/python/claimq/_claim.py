@@ -21,11 +21,11 @@ _MAX_DELAY_MS = 2**53 - 1
 
 class Retry(Exception):
     """Raised by a handler: try again, after delay_ms if it is given, else after
-    the job's own backoff."""
+    the job's own backoff.  error_class is stored with the reason."""
 
-    def __init__(self, reason="", delay_ms=None):
+    def __init__(self, reason="", delay_ms=None, error_class=None):
         super().__init__(reason)
-        self.delay_ms = delay_ms
+        self.delay_ms, self.error_class = delay_ms, error_class
 
 
 class Reject(Exception):
@@ -137,7 +137,7 @@ class Claim:
         except BaseException as error:      # sys.exit() does not end us, either
             reason, kind, delay = text_of(error), None, None
             if isinstance(error, Retry):
-                delay = self._delay(error)
+                delay, kind = self._delay(error), _class_of(error)
             elif not isinstance(error, Lost):
                 reason, kind = _describe(error, reason)
                 log.warning("%s failed", self.what, exc_info=True)
@@ -177,7 +177,6 @@ class Claim:
 def _describe(error, text):
     """The reason of a failure (class, text, end of the trace), and the class
     as claimq takes it."""
-    name = type(error).__name__.encode("utf-8", "replace")[:64]
     try:
         frames = "".join(traceback.format_tb(error.__traceback__.tb_next, -3))
         frames = frames.encode("utf-8", "backslashreplace").decode()
@@ -185,4 +184,14 @@ def _describe(error, text):
         frames = ""
     if not text.startswith(type(error).__name__):
         text = "%s: %s" % (type(error).__name__, text)
-    return "\n".join([text, frames]).rstrip(), name.decode("utf-8", "ignore")
+    return "\n".join([text, frames]).rstrip(), _class_of(error)
+
+
+def _class_of(error):
+    """The name of its class, or what a Retry says, as claimq takes it."""
+    try:
+        name = (error.error_class if isinstance(error, Retry)
+                else type(error).__name__)
+        return name.encode("utf-8", "replace")[:64].decode("utf-8", "ignore")
+    except BaseException:                   # no text
+        return None

@@ -1,6 +1,7 @@
 """Running tasks: what the worker does with a job."""
 import contextvars
 import json
+import logging
 import threading
 import traceback
 
@@ -9,6 +10,7 @@ from django.db import close_old_connections, connections
 import claimq
 
 _LEASE_MS = 3600000     # of run_due()
+log = logging.getLogger("claimq")
 _job = contextvars.ContextVar("claimq job")
 
 
@@ -84,8 +86,12 @@ def _run(backend, job):
             finished(tasks.TaskResultStatus.FAILED)
         if rejected:
             raise claimq.Reject(text) from error
-        raise claimq.Retry(
-            text, delay_ms=getattr(error, "delay_ms", None)) from error
+        kind = None
+        if not isinstance(error, claimq.Retry):
+            kind = type(error).__name__
+            log.warning("job %d failed", job.id, exc_info=True)
+        raise claimq.Retry(text, getattr(error, "delay_ms", None),
+                           kind) from error
     finished(tasks.TaskResultStatus.SUCCESSFUL, value)
     return stored
 
