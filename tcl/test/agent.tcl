@@ -16,8 +16,8 @@
 #     ask ID          waits for the job ID and returns its result
 #
 # The agent has 1,000 steps and is killed by kill -9 a hundred times where a
-# process starts quickly, else fifteen times; in `make soak` always a hundred
-# times.  STORY_FUNCTIONS has it live so often, however slow whoever kills it
+# process starts quickly, else fifteen times, or five with a second engine of the
+# same language; in `make soak` always a hundred times.  STORY_FUNCTIONS has it live so often, however slow whoever kills it
 # is.  When it is killed is random, by a seed: when it has called so many
 # functions, and up to two milliseconds later.
 
