@@ -15,11 +15,12 @@
 #     part I          returns I
 #     ask ID          waits for the job ID and returns its result
 #
-# The agent has 1,000 steps and is killed by kill -9 a hundred times where a
-# process starts quickly, else fifteen times, or five with a second engine of the
-# same language; in `make soak` always a hundred times.  STORY_FUNCTIONS has it live so often, however slow whoever kills it
-# is.  When it is killed is random, by a seed: when it has called so many
-# functions, and up to two milliseconds later.
+# The agent has 1,000 steps and is killed by kill -9: a hundred times where a
+# process starts quickly, else fifteen times, or five times with a second engine
+# of the same language; in `make soak` always a hundred times.  STORY_FUNCTIONS
+# has it live that often, however slow whoever kills it is.  The moment is
+# random, by a seed: a number of functions is called first, and up to two
+# milliseconds go by.
 
 set S(steps) 1000
 
@@ -46,7 +47,7 @@ proc steps_stored {job} {
   return $n
 }
 
-# One life of the agent, which is killed when it has called so many functions:
+# One life of the agent, which is killed after a number of functions:
 # its first is that of the first step that is not stored, each of the others is
 # that of the next step, and all steps are stored whose function came before the
 # last.
