@@ -60,11 +60,12 @@ SELECT '['||group_concat(id)||']' AS list FROM (
   ORDER BY a.after_id LIMIT 100)
 
 -- name: AFTER_FLOW
--- The jobs of a flow that claimq_cancel_flow() cancels.
+-- The jobs of a flow that claimq_cancel_flow() cancels, the youngest first:
+-- they may wait for those before.
 SELECT job_id FROM {{S}}.claimq_job INDEXED BY claimq_job_by_flow
 WHERE flow_id=:flow AND terminal_at_ms IS NULL
   AND (:force OR NOT ({{LANE_LIVE}}))
-ORDER BY job_id
+ORDER BY job_id DESC LIMIT :limit
 
 --------------------------------------------------------------------------
 -- claimq_check

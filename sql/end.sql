@@ -55,7 +55,7 @@ INSERT INTO {{S}}.claimq_letter(source, scope, ref, payload, headers,
 SELECT 'lane', j.lane, j.job_id, j.payload, j.headers, j.created_at_ms,
   {{WROTE j.terminal_at_ms}}, j.last_error, j.error_class, j.attempts,
   iif(j.settled_by='invalid',
-      rtrim(claimq__origin('capabilities', j.capabilities), '}'),
+      rtrim(claimq__origin('capabilities', {{LANE_CAPS_SHOWN}}), '}'),
       '{"capabilities":'||j.capabilities)||','||substr(
     claimq__origin('priority', j.priority, 'source_key', j.source_key,
       'max_attempts', j.max_attempts, 'backoff_ms', j.backoff_ms,

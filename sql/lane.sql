@@ -185,7 +185,12 @@ place=iif({{LANE_AUTO}}, l.expires_at_ms, -2)
 iif(state='active',
   'reclaimed '||reclaim_count||' times, which is the maximum',
   'capabilities must be a JSON array of non-empty strings, got '
-    ||substr(capabilities, 1, 100))
+    ||substr({{LANE_CAPS_SHOWN}}, 1, 100))
+
+-- fragment: LANE_CAPS_SHOWN
+-- Capabilities, whatever a plain INSERT has written, as a text that anybody can
+-- read.
+iif(claimq__sound(capabilities), capabilities, 'X'''||hex(capabilities)||'''')
 
 -- fragment: LANE_GIVE_UP
 -- The end of such a job.

@@ -279,7 +279,8 @@ WHERE queue=:queue AND partition=i AND seq IS NOT NULL
 
 -- name: OUTBOX_STORED
 -- The message of a source key, wherever in the queue.
-SELECT seq, partition FROM {{S}}.claimq_message INDEXED BY claimq_message_by_key
+SELECT seq, partition, message_id
+FROM {{S}}.claimq_message INDEXED BY claimq_message_by_key
 WHERE queue=:queue AND source_key=:source_key
 
 -- name: OUTBOX_NEXT
@@ -293,8 +294,14 @@ WHERE queue=:queue AND partition=:partition
 -- name: OUTBOX_PUBLISH
 INSERT INTO {{S}}.claimq_message(queue, partition, seq, numbered,
   source_key, payload, headers, payload_type, created_at_ms)
-VALUES(:queue, :partition, :seq, 1, :source_key, :payload, :headers, :type,
-  {{NOW}})
+VALUES(:queue, :partition, :seq, iif(:seq IS NULL, NULL, 1), :source_key,
+  :payload, :headers, :type, {{NOW}})
+
+-- name: OUTBOX_WILL_BE
+-- The number that a message without one will get.
+SELECT p.last_seq+(SELECT count(*) FROM {{OUTBOX_NEW}} AND partition=:partition
+  AND message_id<=:message) AS seq
+FROM {{S}}.claimq_partition AS p WHERE p.queue=:queue AND p.partition=:partition
 
 -- name: OUTBOX_HELD
 -- A message was deleted by hand: was it to be done?  And the claim that has

@@ -29,13 +29,14 @@ static int cqCapsIsSet(const CqText *aItem, int n){
 
 /*
 ** Check a list of capabilities.  Returns the number of elements (twice the
-** same counts twice), -1 if this is no JSON array, -2 if it is one but an
-** element is empty or not a string.
+** same counts twice), -1 if this is no JSON array in valid UTF-8, -2 if it is
+** one but an element is empty or not a string.
 */
 CQ_PRIV int claimqCapsCheck(CqText json){
   CqJson r;
   int n = 0, bBad = 0, eTok;
   claimqJsonInit(&r, json);
+  if( !claimqUtf8Valid(json.z, json.n) ) return -1;
   if( claimqJsonNext(&r)!=CQ_JSON_ARRAY ) return -1;
   while( (eTok = claimqJsonNext(&r))>CQ_JSON_END ){
     if( eTok==CQ_JSON_STRING ){

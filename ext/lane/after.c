@@ -183,24 +183,33 @@ struct CqCancelFlow {
   CqTask task;                    /* First; its answer: how many jobs */
   CqText flow;
   i64 bForce;
+  i64 nMax;
   CqIds ids;                      /* The jobs to cancel */
 };
 
 /*
 ** Which jobs of the flow can be cancelled?  If there are none, nothing is
-** written.
+** written.  Of too many those that nobody waits for come first, so that none of
+** the flow is cancelled because of another.
 */
 static void cqCancelFlowLoad(CqOp *p, CqTask *pTask){
   CqCancelFlow *pE = (CqCancelFlow*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_AFTER_FLOW);
+  int i;
   claimqBindText(p, &s, CQ_AFTER_FLOW_flow, pE->flow);
   claimqBindInt(p, &s, CQ_AFTER_FLOW_force, pE->bForce);
+  claimqBindInt(p, &s, CQ_AFTER_FLOW_limit, pE->nMax);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
   pE->ids.n = 0;
   while( claimqStep(p, &s) ){
     claimqIdsAdd(p, &pE->ids, claimqColInt(&s, CQ_COL_AFTER_FLOW_job_id));
   }
   claimqStmtDone(p, &s);
+  for(i=0; i<pE->ids.n/2; i++){
+    i64 iJob = pE->ids.a[i];
+    pE->ids.a[i] = pE->ids.a[pE->ids.n-1-i];
+    pE->ids.a[pE->ids.n-1-i] = iJob;
+  }
   pTask->iAnswer = pE->ids.n;
   if( pE->ids.n ) pTask->eNeed = CQ_NEED_UNDO;
 }
@@ -226,6 +235,7 @@ CQ_PRIV void claimqLaneCancelFlow(CqOp *p, CqCall *pCall){
   e.task.zWhat = "claimq_cancel_flow()";
   e.flow = pCall->aArg[0].t;
   e.bForce = pCall->aOpt[CQ_CANCEL_FLOW_FORCE].i;
+  e.nMax = pCall->aOpt[CQ_CANCEL_FLOW_MAX].i;
   claimqRun(p, &e.task);
   claimqIdsClear(&e.ids);
   claimqTaskResult(p, &e.task, pCall->pCtx);

@@ -293,6 +293,9 @@ static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
   [CQ_CANCEL_FLOW_FORCE] =
   { CQ_ARG(INT, "force"), .iMax = 1, .bDefault = 1,
     .zDoc = "1: also jobs that a live claim holds" },
+  [CQ_CANCEL_FLOW_MAX] =
+  { CQ_ARG(INT, "max"), .iDefault = 10000, .bDefault = 1,
+    .zDoc = "jobs to cancel at most: call again until it answers less" },
   [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
   [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,
 };

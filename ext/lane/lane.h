@@ -72,8 +72,8 @@ typedef enum CqChangeOpt {
 
 /* Options of claimq_cancel_flow(). */
 typedef enum CqCancelFlowOpt {
-  CQ_CANCEL_FLOW_FORCE, CQ_CANCEL_FLOW_NOW, CQ_CANCEL_FLOW_REQUEST,
-  CQ_CANCEL_FLOW_N
+  CQ_CANCEL_FLOW_FORCE, CQ_CANCEL_FLOW_MAX, CQ_CANCEL_FLOW_NOW,
+  CQ_CANCEL_FLOW_REQUEST, CQ_CANCEL_FLOW_N
 } CqCancelFlowOpt;
 
 /* Options of claimq_policy().  Those before CQ_POLICY_NOW are columns of the

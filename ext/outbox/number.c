@@ -11,8 +11,8 @@
 ** will get.  Calls that only look, and claims while they look, read them as
 ** they are (claim.c).  They are numbered when a claim delivers one of them, it
 ** and those that follow, CQ_NUMBER_MOST in all or as many as are delivered; and
-** when claimq_publish() is to write one behind them, all of its partition.  So
-** each message pays once, and what a claim costs has a bound.
+** when claimq_publish() is to write one behind them, CQ_PUBLISH_MOST of its
+** partition.  So each message pays once, and what a call costs has a bound.
 **
 ** A message for a partition that its queue does not have becomes a dead letter
 ** when a claim of the whole queue meets it, CQ_NUMBER_MOST of them at a time.
@@ -75,8 +75,9 @@ static i64 cqNumberSome(
 
 /*
 ** Part of a task that can be undone: number the messages of a partition, nNeed
-** of them or CQ_NUMBER_MOST if that is more; CQ_ALL_NEW: all.  Returns 0 if
-** there is no such partition, also if op has an error or gets one here.
+** of them or CQ_NUMBER_MOST if that is more; CQ_PUBLISH_MOST: or all that are
+** there.  Returns 0 if there is no such partition, also if op has an error or
+** gets one here.
 */
 CQ_PRIV int claimqOutboxNumber(
   CqOp *p, const CqTask *pTask, CqText queue, i64 iPartition, i64 nNeed
@@ -89,7 +90,7 @@ CQ_PRIV int claimqOutboxNumber(
     nDone += n;
     cqNumberLook(p, queue, iPartition);
   }while( n==CQ_NUMBER_MOST && nDone<nNeed );
-  if( nDone<nNeed && nNeed!=CQ_ALL_NEW ) claimqStale(p, pTask);
+  if( nDone<nNeed && nNeed!=CQ_PUBLISH_MOST ) claimqStale(p, pTask);
   return p->rc==SQLITE_OK;
 }
 

@@ -52,7 +52,7 @@ CQ_PRIV void claimqPublishWrite(CqOp*, CqPut*);
 /**************************************************************************
 ** Interface to outbox/number.c: messages that came by a plain INSERT.
 */
-#define CQ_ALL_NEW CQ_I64_MAX
+#define CQ_PUBLISH_MOST 10000
 CQ_PRIV int claimqOutboxNumber(
   CqOp*, const CqTask*, CqText queue, i64 iPartition, i64 nNeed
 );

@@ -2,7 +2,9 @@
 ** outbox/publish.c: claimq_publish(queue, payload [, option, value]...) -> seq.
 **
 ** A key decides the partition, and the message gets the next number there.
-** Messages of plain INSERTs that are there get theirs first: see number.c.
+** Messages of plain INSERTs that are there get theirs first: see number.c.  If
+** they are very many the message stands behind them without a number, too, and
+** the answer is the one that it will get.
 */
 #include "outbox.h"
 
@@ -12,6 +14,7 @@ struct CqPublish {
   char zKey[24];                  /* A key that is a number, as text */
   CqText sourceKey;               /* z==0: none */
   i64 iPartition;
+  i64 iMessage;                   /* The message that has it; see bStored */
   u8 bStored;                     /* It is that of a message of iPartition that
                                   ** has no number yet */
 };
@@ -84,6 +87,7 @@ static int cqPublishStored(CqOp *p, CqPut *pPut){
   if( bStored ){
     int bNew = claimqColType(&s, CQ_COL_OUTBOX_STORED_seq)==SQLITE_NULL;
     bStored += bNew;
+    pOwn->iMessage = claimqColInt(&s, CQ_COL_OUTBOX_STORED_message_id);
     pPut->task.iAnswer = claimqColInt(&s, bNew ? CQ_COL_OUTBOX_STORED_partition
                                                : CQ_COL_OUTBOX_STORED_seq);
   }
@@ -157,9 +161,24 @@ static int cqPublishNext(CqOp *p, CqPut *pPut){
 static void cqPublishNumber(CqOp *p, CqPut *pPut){
   const CqPublish *pOwn = (const CqPublish*)&pPut->own;
   if( !claimqOutboxNumber(p, &pPut->task, pPut->scope, pOwn->iPartition,
-                          CQ_ALL_NEW) && p->rc==SQLITE_OK ){
+                          CQ_PUBLISH_MOST) && p->rc==SQLITE_OK ){
     claimqQueueMissing(p, pPut->scope, pOwn->iPartition);
   }
+}
+
+/*
+** The answer: the number that message iMessage, which has none, will get.
+*/
+static void cqPublishWill(CqOp *p, CqPut *pPut, i64 iMessage){
+  const CqPublish *pOwn = (const CqPublish*)&pPut->own;
+  CqStmt s = claimqStmt(p, CQ_SQL_OUTBOX_WILL_BE);
+  claimqBindText(p, &s, CQ_OUTBOX_WILL_BE_queue, pPut->scope);
+  claimqBindInt(p, &s, CQ_OUTBOX_WILL_BE_partition, pOwn->iPartition);
+  claimqBindInt(p, &s, CQ_OUTBOX_WILL_BE_message, iMessage);
+  if( claimqStep(p, &s) ){
+    pPut->task.iAnswer = claimqColInt(&s, CQ_COL_OUTBOX_WILL_BE_seq);
+  }
+  claimqStmtDone(p, &s);
 }
 
 /*
@@ -167,20 +186,24 @@ static void cqPublishNumber(CqOp *p, CqPut *pPut){
 */
 CQ_PRIV void claimqPublishWrite(CqOp *p, CqPut *pPut){
   CqPublish *pOwn = (CqPublish*)&pPut->own;
+  int eStored, bLater = 0;
   CqStmt s;
   if( pOwn->bStored ){
     cqPublishNumber(p, pPut);
-    if( cqPublishStored(p, pPut)!=1 ) claimqStale(p, &pPut->task);
+    eStored = cqPublishStored(p, pPut);
+    if( eStored==0 ) claimqStale(p, &pPut->task);
+    if( eStored==2 ) cqPublishWill(p, pPut, pOwn->iMessage);
     return;
   }
   if( !cqPublishNext(p, pPut) ){
     cqPublishNumber(p, pPut);
-    if( !cqPublishNext(p, pPut) ) claimqStale(p, &pPut->task);
+    bLater = !cqPublishNext(p, pPut);
   }
   s = claimqStmt(p, CQ_SQL_OUTBOX_PUBLISH);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_queue, pPut->scope);
   claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_partition, pOwn->iPartition);
-  claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_seq, pPut->task.iAnswer);
+  if( bLater ) claimqBindNull(p, &s, CQ_OUTBOX_PUBLISH_seq);
+  else claimqBindInt(p, &s, CQ_OUTBOX_PUBLISH_seq, pPut->task.iAnswer);
   claimqPutPayload(p, pPut, &s, CQ_OUTBOX_PUBLISH_payload);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_type, pPut->aOpt[CQ_PUB_TYPE].t);
   claimqBindText(p, &s, CQ_OUTBOX_PUBLISH_source_key, pOwn->sourceKey);
@@ -190,4 +213,5 @@ CQ_PRIV void claimqPublishWrite(CqOp *p, CqPut *pPut){
   if( claimqExec(p, &s)==0 ){
     claimqFail(p, CQ_CONFLICT, "a trigger on claimq_message left the row out");
   }
+  if( bLater ) cqPublishWill(p, pPut, sqlite3_last_insert_rowid(p->db));
 }

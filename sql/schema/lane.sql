@@ -51,8 +51,9 @@ CREATE TABLE {{S}}.claimq_job(
                   CHECK(reclaim='auto' OR reclaim='grant'),
   admission       TEXT CHECK(admission='auto' OR admission='grant'),
   said            INTEGER,
-  created_at_ms   INTEGER NOT NULL {{DEFAULT_NOW}},
-  available_at_ms INTEGER,              -- NULL: created_at_ms
+  created_at_ms   INTEGER NOT NULL {{DEFAULT_NOW}}
+                  CHECK(created_at_ms>=0),
+  available_at_ms INTEGER CHECK(available_at_ms>=0),  -- NULL: created_at_ms
   attempt_index   INTEGER NOT NULL DEFAULT 0,    -- the attempt now or next
   retry_count     INTEGER NOT NULL DEFAULT 0,
   reclaim_count   INTEGER NOT NULL DEFAULT 0,

@@ -89,7 +89,7 @@ CREATE TABLE {{S}}.claimq_message(
                   OR (length(payload_type) BETWEEN 1 AND 1024
                     AND instr(payload_type, char(0))=0
                     AND payload_type NOT GLOB '*[^ -~]*')),
-  created_at_ms INTEGER NOT NULL {{DEFAULT_NOW}},
+  created_at_ms INTEGER NOT NULL {{DEFAULT_NOW}} CHECK(created_at_ms>=0),
   headers       TEXT
                 CONSTRAINT "claimq: bad_argument: headers must be a JSON object"
                 CHECK(headers IS NULL OR headers GLOB '{*}'),

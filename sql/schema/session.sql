@@ -34,7 +34,7 @@ CREATE TABLE {{S}}.claimq_batch(
                         OR substr(merge_key,1,6)='group:'),
   enqueued_at_ms  INTEGER NOT NULL {{DEFAULT_NOW}}
                   CHECK(enqueued_at_ms>=0),
-  available_at_ms INTEGER,              -- NULL: enqueued_at_ms
+  available_at_ms INTEGER CHECK(available_at_ms>=0),  -- NULL: enqueued_at_ms
   place           INTEGER,
   fencing_token   INTEGER NOT NULL DEFAULT 0,
   attempts        INTEGER NOT NULL DEFAULT 0,
