@@ -86,6 +86,18 @@ SELECT m.name AS sql FROM {{S}}.sqlite_schema AS m
   CROSS JOIN pragma_foreign_key_list(m.name, '{{S}}') AS f
 WHERE m.type='table' AND f."table"=:name COLLATE NOCASE
 
+-- name: SCHEMA_TEMP like SCHEMA_STORED
+-- A trigger of this connection alone.
+SELECT name AS sql FROM temp.sqlite_schema
+WHERE type='trigger' AND tbl_name=:name COLLATE NOCASE
+
+-- name: SCHEMA_OTHERS
+-- What goes with a table.
+SELECT type, name, sql FROM {{S}}.sqlite_schema
+WHERE type IN ('index','trigger') AND sql IS NOT NULL
+  AND tbl_name=:name COLLATE NOCASE
+ORDER BY rowid
+
 -- name: SCHEMA_COPY
 -- %s: the columns, the table.  Not in temp: there CREATE TABLE makes all
 -- prepared statements expire, among them those that undo.

@@ -471,6 +471,8 @@ CQ_PRIV void claimqCheckConfig(CqOp*);    /* Triggers and views are on */
 /* For claimq_init(); described there. */
 CQ_PRIV int claimqSchemaRow(CqOp*, sqlite3_stmt*);
 CQ_PRIV int claimqSchemaIs(const CqSchemaObj*, const char *zType);
+/* The object that a row of sqlite_schema is about, or -1; begin at iGuess. */
+CQ_PRIV int claimqSchemaFind(const char *zType, const char *zName, int iGuess);
 CQ_PRIV int claimqSqlNames(const char *zSql, const char *zTable);
 CQ_PRIV i64 claimqSchemaVersion(CqOp*, const CqSchemaSeen*);
 CQ_PRIV void claimqFailAlien(CqOp*, const CqSchemaObj*);

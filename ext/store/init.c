@@ -460,22 +460,80 @@ static void cqSchemaReferred(CqOp *p, const char *zName){
 }
 
 /*
+** Nor does a trigger of this connection alone outlive the table, and SQLite
+** does not let it be made again here.  Raises unsupported.
+*/
+static void cqSchemaTemp(CqOp *p, const char *zName){
+  char *zTrigger = cqSchemaAsk(p, CQ_SQL_SCHEMA_TEMP, zName);
+  if( zTrigger ){
+    claimqFail(p, CQ_UNSUPPORTED, "%s is made anew, and the temporary trigger "
+        "%s would go: drop it, make this call, and create it again", zName,
+        zTrigger);
+  }
+  sqlite3_free(zTrigger);
+}
+
+/* What users have put on a table: the texts of indexes and triggers. */
+typedef struct CqTheirs CqTheirs;
+struct CqTheirs { char **az; int n, nAlloc; };
+
+/*
+** Note them.  The caller runs cqSchemaRestore(), also after an error.
+*/
+static void cqSchemaTheirs(CqOp *p, const char *zTable, CqTheirs *pT){
+  CqStmt s = claimqStmt(p, CQ_SQL_SCHEMA_OTHERS);
+  memset(pT, 0, sizeof(*pT));
+  claimqBindText(p, &s, CQ_SCHEMA_OTHERS_name, claimqStr(zTable));
+  while( claimqStep(p, &s) ){
+    char *zType = claimqTextDup(p, claimqColText(p, &s,
+                                   CQ_COL_SCHEMA_OTHERS_type));
+    char *zName = claimqTextDup(p, claimqColText(p, &s,
+                                   CQ_COL_SCHEMA_OTHERS_name));
+    if( p->rc==SQLITE_OK && claimqSchemaFind(zType, zName, 0)<0
+     && claimqGrow(p, (void**)&pT->az, pT->n, &pT->nAlloc, sizeof(char*))
+    ){
+      pT->az[pT->n++] = claimqTextDup(p, claimqColText(p, &s,
+                                         CQ_COL_SCHEMA_OTHERS_sql));
+    }
+    sqlite3_free(zType);
+    sqlite3_free(zName);
+  }
+  claimqStmtDone(p, &s);
+}
+
+/*
+** Make them again, and free the list.
+*/
+static void cqSchemaRestore(CqOp *p, CqTheirs *pT){
+  int i;
+  for(i=0; i<pT->n; i++){
+    claimqExecSql(p, pT->az[i]);
+    sqlite3_free(pT->az[i]);
+  }
+  sqlite3_free(pT->az);
+}
+
+/*
 ** Make a table anew, whose times are to be given from now on, or need not be.
-** Its indexes and triggers go with the old one; they are created with all that
-** is missing.  (SQLite drops no table while another statement is under way:
-** SQLITE_LOCKED.)
+** Its indexes and triggers go with the old one; ours are created with all that
+** is missing, those of users here.  (SQLite drops no table while another
+** statement is under way: SQLITE_LOCKED.)
 */
 static void cqSchemaRemake(CqOp *p, const CqSchemaObj *pObj, int mSettings){
   const char *zName = pObj->zName;
   char *zSql = cqSchemaRetimed(p, pObj, (mSettings & CQ_SET_CLOCK)!=0);
   char *zCols = cqSchemaAsk(p, CQ_SQL_SCHEMA_COLUMNS, zName);
   char *zSeq = cqSchemaAsk(p, CQ_SQL_SCHEMA_SEQUENCE, zName);
+  CqTheirs theirs;
   cqSchemaReferred(p, zName);
+  cqSchemaTemp(p, zName);
+  cqSchemaTheirs(p, zName, &theirs);
   cqSchemaRun(p, CQ_SQL_SCHEMA_COPY, zCols, zName, 0);
   cqSchemaDrop(p, pObj);
   claimqExecSql(p, zSql);
   cqSchemaRun(p, CQ_SQL_SCHEMA_COPY_BACK, zName, zCols, zCols);
   claimqExecSql(p, claimqSql[CQ_SQL_SCHEMA_COPIED].zSql);
+  cqSchemaRestore(p, &theirs);
   if( zSeq ){
     CqStmt s = claimqStmt(p, CQ_SQL_SCHEMA_SEQUENCE_SET);
     claimqBindText(p, &s, CQ_SCHEMA_STORED_name, claimqStr(zName));

@@ -122,7 +122,9 @@ static int cqSchemaCompare(
 ** are apart from those of tables, views and indexes.  The rows come nearly in
 ** the order of claimqSchema[]: so begin at iGuess.
 */
-static int cqSchemaFind(const char *zType, const char *zName, int iGuess){
+CQ_PRIV int claimqSchemaFind(
+  const char *zType, const char *zName, int iGuess
+){
   int bTrigger = strcmp(zType, "trigger")==0;
   int i, n;
   for(n=0, i=iGuess; n<CQ_NSCHEMA; n++, i++){
@@ -170,7 +172,7 @@ static int cqSchemaSee(
     claimqFailRc(p, SQLITE_NOMEM);
     return iGuess;
   }
-  i = cqSchemaFind(zType, zName, iGuess);
+  i = claimqSchemaFind(zType, zName, iGuess);
   if( i<0 ) return iGuess;
   cqSchemaMatch(p, pSeen, i, zSql);
   /* What has our text belongs to what that names. */
