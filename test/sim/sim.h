@@ -152,15 +152,17 @@ struct SimRule {
   int nRate;                      /* Claims of a lane in nPer ms; 0: no limit */
   int nPer;
   u8 bSerial;                     /* Sessions are */
+  u8 bAfter;                      /* Some jobs wait for others */
 };
 extern SimRule simRule;
 
 void watchClear(void);
 int watchPut(int eKind, int iScope);
+i64 watchAfter(int iWork);
 void watchPutDone(int iWork, i64 iId);
 SimClaim *watchClaim(const SimClaim*);
 void watchRenewed(SimClaim*, i64 iExpires, int nLease);
-void watchSettle(SimClaim*);
+void watchSettle(SimClaim*, int bEnds);
 void watchSettled(SimClaim*, int bCompleted, int nRow);
 void watchLost(SimClaim*, i64 iMs);
 void watchMaybe(SimClaim*);

@@ -134,6 +134,15 @@ static int opSubmit(SimCo *p, int iWork, int iGroup, int bRequest, i64 *pi){
     bRequest ? zRequest : 0), pi);
 }
 
+/* A job that waits for another one. */
+static int opSubmitAfter(SimCo *p, int iWork, i64 iAfter, i64 *pi){
+  char zAfter[24];
+  sqlite3_snprintf(sizeof(zAfter), zAfter, "[%lld]", iAfter);
+  return opRun(p, opBind(p,
+    "SELECT claimq_submit('a', ?1, 'after', ?2, 'on_failure', 'run')", "it",
+    iWork, zAfter), pi);
+}
+
 /* The put that was killed, again. */
 static void opAgain(SimCo *p){
   int iWork = aPending[p->iCo].iWork;
@@ -163,12 +172,15 @@ void opPut(SimCo *p, int eKind, int bPlain){
   int iScope = eKind==SIM_LANE ? 0 : simPick(2);
   int iGroup = simPick(3)-1;
   int bRequest = simOdds(2);
-  i64 iId = 0;
+  i64 iId = 0, iAfter;
   int iWork, rc;
   if( aPending[p->iCo].iWork>=0 && !bPlain ) opAgain(p);
   if( p->bDead || (iWork = watchPut(eKind, iScope))<0 ) return;
   if( bPlain ){
     rc = opInsert(p, eKind, iWork, iScope, iGroup);
+  }else if( eKind==SIM_LANE && simRule.bAfter && simOdds(2)
+         && (iAfter = watchAfter(iWork))>0 ){
+    rc = opSubmitAfter(p, iWork, iAfter, &iId);
   }else if( eKind==SIM_LANE ){
     rc = opSubmit(p, iWork, iGroup, bRequest, &iId);
     if( p->bDead && bRequest ){
@@ -280,7 +292,7 @@ void opSettle(SimCo *p, SimClaim *pC, int eHow){
   i64 i = 0;
   int rc;
   if( eHow==OP_FORGET ) return;
-  watchSettle(pC);
+  watchSettle(pC, eHow==OP_COMPLETE || eHow==OP_REJECT);
   rc = opRun(p, opBind(p, azSql[eHow], "tt", pC->zId, pC->zToken), &i);
   if( rc==OP_LOST ) watchLost(pC, simMs());
   if( rc==OP_OK ) watchSettled(pC, eHow==OP_COMPLETE, pC->nRow);
@@ -297,7 +309,7 @@ int opTogether(SimCo *p, SimClaim *pC){
   i64 iId = 0;
   int rc = opPlain(p, "BEGIN IMMEDIATE");
   if( rc!=OP_OK ) return 0;
-  if( bCommit ) watchSettle(pC);
+  if( bCommit ) watchSettle(pC, 1);
   rc = opRun(p, opBind(p, "SELECT claimq_complete(?1, ?2)", "tt", pC->zId,
                        pC->zToken), 0);
   if( rc==OP_LOST ) watchLost(pC, simMs());
@@ -325,6 +337,7 @@ void opWithin(SimCo *p){
   simSleep(simPick(50*1000));
   rc = claimMake(p, SIM_LANE, 1000, &c);
   if( rc==OP_OK && c.nRow ){
+    watchSettle(&c, 1);
     rc = opRun(p, opBind(p, "SELECT claimq_complete(?1, ?2)", "tt", c.zId,
                          c.zToken), 0);
   }
@@ -341,7 +354,7 @@ void opWithin(SimCo *p){
 void opRevoke(SimCo *p){
   SimClaim *pC = watchAny();
   if( pC==0 ) return;
-  watchSettle(pC);
+  watchSettle(pC, 0);
   pC->bRevoked = 1;
   simLog("revoke %s", pC->zId);
   opRun(p, opBind(p, "SELECT claimq_revoke(?1)", "t", pC->zId), 0);

@@ -10,7 +10,8 @@
 **   *  Fencing tokens rise, those of all contests together.
 **   *  A lease that was given is kept, unless somebody revoked it.
 **   *  What was put with an answer is there once; what was completed with an
-**      answer stays so, and never comes again.  Of calls whose answer was lost
+**      answer stays so, and never comes again.  A job that waits for another
+**      one comes after its end.  Of calls whose answer was lost
 **      the observer accepts both ends.
 **   *  A power cut loses nothing that was answered; where the mode allows it
 **      (SimMode.bSure), only what was answered after the last sync.
@@ -31,6 +32,8 @@ struct SimWork {
   u8 bLost;                       /* The put may have been lost */
   u8 bMaybeDone;                  /* A completion without an answer, or lost */
   u8 bFound;
+  u8 bEnds;                       /* Somebody began to end it */
+  int iAfter;                     /* It waits for this one; -1: for none */
 };
 
 SimRule simRule;
@@ -75,7 +78,17 @@ int watchPut(int eKind, int iScope){
   memset(p, 0, sizeof(*p));
   p->eKind = eKind;
   p->iScope = iScope;
+  p->iAfter = -1;
   return nWork++;
+}
+
+/* A job for iWork to wait for: its id; 0 if there is none. */
+i64 watchAfter(int iWork){
+  int i = iWork ? simPick(iWork) : 0;
+  const SimWork *p = &aWork[i];
+  if( i==iWork || p->eKind!=SIM_LANE || p->iId==0 || p->bLost ) return 0;
+  aWork[iWork].iAfter = i;
+  return p->iId;
 }
 
 /* The answer of a put.  iId is 0 if it has none (a plain INSERT). */
@@ -163,6 +176,12 @@ static void claimFences(const SimClaim *a, const SimClaim *b){
   }
 }
 
+/* Can what the work waits for have ended? */
+static int workOpen(const SimWork *p){
+  const SimWork *q = &aWork[p->iAfter<0 ? 0 : p->iAfter];
+  return p->iAfter<0 || q->bEnds || q->bLost;
+}
+
 /* Is the delivered work what was put, and not done yet? */
 static void claimWork(const SimClaim *p){
   int i;
@@ -175,6 +194,9 @@ static void claimWork(const SimClaim *p){
       simFail("%s delivers what nobody put", p->zId);
     }else if( pW->iDone && pW->iDone<p->iBegin ){
       simFail("%s delivers %d, which was completed", p->zId, r->iWork);
+    }else if( !workOpen(pW) ){
+      simFail("%s delivers %d, which waits for %d", p->zId, r->iWork,
+              pW->iAfter);
     }
     if( i>0 && p->eKind==SIM_OUTBOX && r->iSeq<=p->aRow[i-1].iSeq ){
       simFail("%s delivers messages in disorder", p->zId);
@@ -225,9 +247,13 @@ void watchRenewed(SimClaim *p, i64 iExpires, int nLease){
   watchClock(p->zId, iMs);
 }
 
-/* Somebody begins to settle or revoke it. */
-void watchSettle(SimClaim *p){
+/* Somebody begins to settle or revoke it; bEnds: that ends the work. */
+void watchSettle(SimClaim *p, int bEnds){
+  int i;
   if( p->iUntil>simMs() ) p->iUntil = simMs();
+  for(i=0; i<p->nRow && bEnds; i++){
+    if( p->aRow[i].iWork>=0 ) aWork[p->aRow[i].iWork].bEnds = 1;
+  }
 }
 
 /* The answer of a settlement; nRow rows are completed. */

@@ -62,10 +62,11 @@ static World aWorld[] = {
     .zSetup = "SELECT claimq_queue('q', 2, 'backoff_ms', 20)" },
   { .zName = "contests", .mKind = CONTEST, .zSetup = "SELECT claimq_init()" },
   { .zName = "all", .mKind = LANE|SESSION|OUTBOX|CONTEST,
-    .rule = {.nActive = 2, .bSerial = 1},
+    .rule = {.nActive = 2, .bSerial = 1, .bAfter = 1},
     .zSetup = "SELECT claimq_init('all', 1, 'serial', 1);"
               "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
-              "SELECT claimq_policy('a', 'max_active', 2);" },
+              "SELECT claimq_policy('a', 'max_active', 2, 'max_reclaims',"
+              "  1000)" },
 };
 #define SIM_NWORLD ((int)(sizeof(aWorld)/sizeof(aWorld[0])))
 
@@ -95,7 +96,7 @@ static void stepClaim(SimCo *p){
   SimClaim *pC;
   int e = simPick(SIM_NKIND);
   while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
-  if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 3 : 8) ){
+  if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 2 : 8) ){
     opWithin(p);
     return;
   }
@@ -130,7 +131,7 @@ static void step(SimCo *p, int bPlain){
   simSleep(simPick(20*1000));
   if( bPlain ){
     stepPut(p, 1);
-  }else if( pWorld->bSchedule && simOdds(4) ){
+  }else if( pWorld->bSchedule && simOdds(3) ){
     opSchedule(p);
   }else if( simOdds(pWorld->bSchedule ? 12 : 3) ){
     stepPut(p, 0);
