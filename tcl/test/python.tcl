@@ -61,10 +61,15 @@ proc python_tests {what script args} {
 # The same with a Python that finds the package, and what else it needs.
 proc python_script {what python script args} {
   global T
-  set ended 0
   catch {
     exec timeout 550 $python -W ignore $T(root)/$script {*}$args 2>@1
   } out
+  script_results $what $out
+}
+
+# A test for each line of a script's output, in whichever language.
+proc script_results {what out} {
+  set ended 0
   foreach line [split $out \n] {
     if {[regexp {^ok (\S+)$} $line -> name]} {
       pass_test $what-$name

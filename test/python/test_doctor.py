@@ -170,6 +170,12 @@ class Tests(Case):
         self.assertNotIn("alembic", [row["what"] for row in
                                      doctor.examine(self.path)])
 
+    def test_rails(self):
+        self.put("app/Gemfile", "gem 'rails'\n")
+        self.bad("rails", "Gemfile")
+        self.put("app/Gemfile", "gem 'rails'\ngem 'claimq'\n")
+        self.assertEqual(self.found("rails")[0], "ok")
+
     def test_drizzle(self):
         self.put("app/drizzle.config.ts", "export default {}\n")
         self.bad("drizzle", "drizzle.config.ts")

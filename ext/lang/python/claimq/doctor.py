@@ -44,6 +44,10 @@ TOOLS = (
     ("drizzle", ("drizzle.config.*",), "",
      "drizzle-kit push drops claimq's tables: use generate and migrate. In"
      " %s:\ntablesFilter: [\"!claimq*\"]"),
+    ("rails", ("Gemfile",), "rails",
+     "db:schema:dump puts claimq's tables into schema.rb, and db:schema:load"
+     " makes them anew,\nempty and not as claimq has them. In %s:\n"
+     "gem \"claimq\""),
     ("prisma", ("schema.prisma", "prisma/schema.prisma"), "sqlite",
      "prisma db push and migrate dev drop claimq's tables. Use migrate deploy"
      " with\nmigrations that you have read, and say so in a comment with the"

@@ -8,6 +8,8 @@ Gem::Specification.new do |spec|
   spec.authors = ['the authors of claimq']
   spec.license = 'MIT'
   spec.required_ruby_version = '>= 3.0'
-  spec.files = Dir['lib/**/*', 'README.md', 'LICENSE']
+  spec.files = Dir['lib/**/*', 'exe/*', 'README.md', 'LICENSE']
+  spec.bindir = 'exe'
+  spec.executables = ['claimq-worker']
   spec.add_dependency 'sqlite3', '>= 1.4'
 end

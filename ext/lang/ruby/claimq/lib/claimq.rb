@@ -136,3 +136,4 @@ end
 require_relative 'claimq/worker'
 require_relative 'claimq/loops'
 require_relative 'claimq/contest'
+require_relative 'claimq/railtie' if defined?(Rails::Railtie)

@@ -94,9 +94,15 @@ module Claimq
       @stopping.call
     end
 
+    # Let the handler's calls be made on another connection: the one that the
+    # block returns at that time.
+    def use(&connection)
+      @own = connection
+    end
+
     # Complete it on the handler's own connection, inside a transaction with
     # the handler's writes: both happen, or neither.
-    def complete(db)
+    def complete(db = own)
       db.execute('SELECT claimq_complete(?, ?)', claim)
     end
 
@@ -154,6 +160,10 @@ module Claimq
     end
 
     private
+
+    def own
+      @own ? @own.call : @db
+    end
 
     def completed(_result)
       [['complete(?, ?)']]

@@ -37,11 +37,12 @@ module Claimq
     # whichever attempt; if it never was, run the block and store what it gives,
     # as JSON.  With a connection of the handler's own inside a transaction, the
     # step is stored if and only if that is committed.
-    def step(name, db: @db)
+    def step(name, db: own)
       stored = stored_step(db, name) ||
                db.execute("SELECT claimq_step(?, ?, ?, ?, 'lease_ms', ?)",
                           [*claim, name, JSON.generate(yield), @lease_ms]).first
-      stored[0].is_a?(String) ? JSON.parse(stored[0]) : stored[0]
+      value = stored.is_a?(Hash) ? stored.values[0] : stored[0]
+      value.is_a?(String) ? JSON.parse(value) : value
     rescue SQLite3::Exception => e
       @lost = true if Claimq.code(e) == 'claim_lost'
       raise
@@ -59,7 +60,7 @@ module Claimq
     # they have, when the handler begins anew.
     def wait_for(*ids)
       ids.flatten!
-      return if ids.none? { |id| @db.execute(OPEN, [id]).any? }
+      return if ids.none? { |id| own.execute(OPEN, [id]).any? }
 
       raise Pause.new('after', JSON.generate(ids))
     end
