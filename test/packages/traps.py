@@ -222,6 +222,44 @@ def sqlalchemy(path):
         "SELECT count(*) FROM claimq_steps").fetchone())
 
 
+def models(path):
+    """claimq.sqlalchemy: jobs are added without the extension, and read."""
+    from sqlalchemy import create_engine, inspect, select
+    from sqlalchemy.orm import Session
+    from claimq.sqlalchemy import Attempt, Job, Letter
+    check = fresh(path)
+    check.execute("DELETE FROM claimq_letter")
+    engine = create_engine("sqlite:///" + path)
+    with Session(engine) as session:
+        recipe("SQLAlchemy", path, 2, session=session)
+        session.rollback()
+        recipe("SQLAlchemy", path, 2, session=session)
+        job = Job(lane="mail", payload=b"\x00", max_attempts=1, priority=5)
+        session.add_all([job, Job(lane="later", available_at_ms=2**52)])
+        session.commit()
+        print("added:", *counts(check), job, job.state, job.priority,
+              job.capabilities, job.created_at_ms > 0)
+    claimq.Worker(path, "mail", lambda job: int(job.payload)).drain()
+    with Session(engine) as session:
+        jobs = session.scalars(select(Job).order_by(Job.job_id)).all()
+        print("read:", *(job.state for job in jobs),
+              *(attempt.outcome for job in jobs for attempt in job.history),
+              *session.scalars(select(Letter.scope)),
+              len(session.scalars(select(Attempt)).all()))
+        jobs[-1].payload = "changed"
+        session.commit()
+        jobs[-1].priority = 7
+        try:
+            session.commit()
+        except Exception as error:
+            print("changed:", error.orig)
+    tables = inspect(engine)
+    print("columns:", *(set(model.__table__.columns.keys()) - {
+        column["name"] for column in tables.get_columns(model.__table__.name)}
+        or "all" for model in (Job, Attempt, Letter)), "wrong:",
+        *check.execute("SELECT count(*) FROM claimq_check").fetchone())
+
+
 def alembic(path):
     """Autogenerate and upgrade: without include_name, and with it."""
     import shutil
@@ -233,7 +271,7 @@ def alembic(path):
     there = os.path.join(os.path.dirname(path), "migrations")
     for include in False, True:
         shutil.rmtree(there, ignore_errors=True)
-        config = alembic.config.Config(there + ".ini")
+        config = alembic.config.Config(there + ".ini", stdout=sys.stderr)
         with contextlib.redirect_stdout(sys.stderr):
             alembic.command.init(config, there)
         with open(os.environ["CLAIMQ_README"], encoding="utf-8") as file:
@@ -261,9 +299,27 @@ with create_engine("sqlite:///%s").connect() as connection:
             text = file.read().partition("def downgrade")[0]
         print("drops claimq_job:", "drop_table('claimq_job')" in text,
               "creates orders:", "create_table('orders'" in text)
+    wrong = "SELECT count(*) FROM claimq_check"
+    with contextlib.redirect_stdout(sys.stderr):
+        alembic.command.upgrade(config, "head")
+        alembic.command.check(config)       # raises if something is left to do
+    print("after:", *counts(check), "wrong:", *check.execute(wrong).fetchone())
+    alembic.command.downgrade(config, "base")
+    print("down:", *check.execute(
+        "SELECT (SELECT count(*) FROM sqlite_schema WHERE name='orders'),"
+        " (SELECT count(*) FROM claimq_job)").fetchone())
     alembic.command.upgrade(config, "head")
-    print("after:", *counts(check), "wrong:", *check.execute(
-        "SELECT count(*) FROM claimq_check").fetchone())
+    copy = path + ".copy"
+    if os.path.exists(copy):
+        os.remove(copy)
+    with contextlib.closing(sqlite3.connect(copy)) as plain:
+        plain.executescript("\n".join(
+            sqlite3.connect(path).iterdump()))
+    check = claimq.connect(copy)
+    claimq.Worker(copy, "mail", lambda job: None).drain()
+    print("copy:", *counts(check), *check.execute(
+        "SELECT state FROM claimq_job").fetchone(), "wrong:",
+        *check.execute(wrong).fetchone())
 
 
 def django(path):
