@@ -42,16 +42,17 @@ TOOLS = (
      "from claimq.alembic import include_name\n"
      "and in each context.configure(): include_name=include_name"),
     ("drizzle", ("drizzle.config.*",), "",
-     "drizzle-kit push drops claimq's tables: use generate and migrate. In"
-     " %s:\ntablesFilter: [\"!claimq*\"]"),
+     "drizzle-kit push drops claimq's tables, unless it stops at one of its"
+     " views: use\ngenerate and migrate (ext/doc/orm.md). In %s:\n"
+     "tablesFilter: [\"!claimq*\"]"),
     ("rails", ("Gemfile",), "rails",
      "db:schema:dump puts claimq's tables into schema.rb, and db:schema:load"
      " makes them anew,\nempty and not as claimq has them. In %s:\n"
      "gem \"claimq\""),
     ("prisma", ("schema.prisma", "prisma/schema.prisma"), "sqlite",
-     "prisma db push and migrate dev drop claimq's tables. Use migrate deploy"
-     " with\nmigrations that you have read, and say so in a comment with the"
-     " word claimq in %s"),
+     "prisma db push and migrate dev drop claimq's tables. Name them in"
+     " prisma.config.ts:\ntables: {external: [...]} (ext/doc/orm.md), and say"
+     " so in a comment with the word\nclaimq in %s"),
 )
 
 
