@@ -9,7 +9,7 @@
 #
 # Environment: QUICK=1 takes less than a minute, leaves out the longest queues
 # and, unless PEERS=1, the peers.  ONLY='GROUP ...' runs only these groups
-# (workload, extra, depth, contention, space, wait, peers).
+# (workload, extra, depth, contention, space, open, wait, peers).
 #
 # BUILD/bench.json:
 #     {"machine":"...", "date":"...", "quick":0, "load":"0.12",
@@ -100,6 +100,7 @@ proc heading {group} {
     contention {"jobs per second, all processes" floor claimq ratio}
     space      {"bytes" floor claimq ratio}
     wait       {"waiting" median "99 %" ""}
+    open       {"opening, loading, first calls" median least ""}
   }
   lassign [dict get $names $group] what a b c
   say ""
@@ -120,6 +121,11 @@ proc show {line} {
   array set r [fields $line]
   if {$r(group) eq "wait"} {
     show_wait r
+    return
+  }
+  if {$r(group) eq "open"} {
+    say [format "%-52s %-5s %10.3f %10.3f %s" [title r] $r(place) $r(p50) \
+      $r(least) $r(unit)]
     return
   }
   switch $r(group) {
@@ -298,6 +304,7 @@ if {$quick} {
   run depth      tmpfs -rounds 3 -scale 25 -max 10000
   run contention tmpfs -rounds 3 -only session
   run space      tmpfs
+  run open       tmpfs
   run wait       tmpfs
 } else {
   run workload   tmpfs -rounds 7 -scale 60
@@ -309,6 +316,7 @@ if {$quick} {
   run contention tmpfs -rounds 5
   run contention disk  -rounds 5 -only session
   run space      tmpfs
+  run open       tmpfs
   run wait       tmpfs
   run wait       disk
 }

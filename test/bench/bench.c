@@ -12,8 +12,8 @@
 **     -so FILE          the extension (./claimq.so)
 **     -place tmpfs|disk and -dir DIR: where the database files are made
 **                       (tmpfs in /dev/shm, disk in the current directory)
-**     -group NAME       workload (default), depth, contention, space or
-**                       wait
+**     -group NAME       workload (default), extra, open, depth, contention,
+**                       space or wait
 **     -only GLOB        workloads, shapes or queues by their key, which -json
 **                       shows
 **     -rounds N         rounds, of several blocks of each side (5)
@@ -105,7 +105,7 @@ static int bnGroup(const BnMain *p){
   static const struct { const char *zName; int (*x)(const BnOptions*); } a[] = {
     {"workload", benchWorkloads}, {"depth", benchDepth},
     {"contention", benchContention}, {"space", benchSpace},
-    {"wait", benchWait}, {"extra", benchExtra}
+    {"wait", benchWait}, {"extra", benchExtra}, {"open", benchOpening}
   };
   size_t i;
   for(i=0; i<sizeof(a)/sizeof(a[0]); i++){

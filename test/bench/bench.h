@@ -14,6 +14,7 @@
 **     bench_contend.c  several processes on one file
 **     bench_extra.c    limits, schedules, dependencies, beside a plain lane
 **     bench_space.c    bytes written, size of the files
+**     bench_open.c     opening, loading, first calls
 **     bench_wait.c     being woken by a commit
 **
 ** This is a program for one purpose, not a library: what goes wrong ends it,
@@ -135,6 +136,7 @@ void benchClose(BnSide *p);
 /* Close or reopen the connection alone: a process needs its own. */
 void benchDisconnect(BnSide *p);
 void benchConnect(BnSide *p);
+void benchLoad(BnSide *p);        /* claimq into the connection */
 
 void benchExec(BnSide *p, const char *zSql);
 sqlite3_stmt *benchPrepare(BnSide *p, const char *zSql);
@@ -240,8 +242,10 @@ void benchCountSide(
   const BnWork *pWork, BnSide *p, int nFirst, const char *zSuffix
 );
 
-/* What follows in an operation is not counted, or is again. */
+/* What follows in an operation is not counted, or is again; and how many
+** seconds of processor time that took so far. */
 void benchAside(void);
+double benchAsideTime(void);
 
 /**************************************************************************
 ** bench_steady.c
@@ -261,5 +265,6 @@ int benchContention(const BnOptions *pOpt);     /* bench_contend.c */
 int benchSpace(const BnOptions *pOpt);          /* bench_space.c */
 int benchWait(const BnOptions *pOpt);           /* bench_wait.c */
 int benchExtra(const BnOptions *pOpt);          /* bench_extra.c */
+int benchOpening(const BnOptions *pOpt);        /* bench_open.c */
 
 #endif

@@ -135,7 +135,7 @@ i64 benchSteps(BnSide *p){
 /**************************************************************************
 ** Connection and file
 */
-static void bnLoad(BnSide *p){
+void benchLoad(BnSide *p){
   char *zErr = 0;
   sqlite3_enable_load_extension(p->db, 1);
   if( sqlite3_load_extension(p->db, p->pOpt->zSo, 0, &zErr) ){
@@ -149,7 +149,7 @@ void benchConnect(BnSide *p){
   sqlite3_busy_timeout(p->db, BN_BUSY_MS);
   benchExec(p, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
   if( p->pOpt->bCount ) benchExec(p, "PRAGMA wal_autocheckpoint=0");
-  if( benchIsClaimq(p) ) bnLoad(p);
+  if( benchIsClaimq(p) ) benchLoad(p);
 }
 
 void benchDisconnect(BnSide *p){

@@ -298,17 +298,27 @@ int benchProfile(const BnOptions *pOpt, int eSide, int n){
 
 /*
 ** How many operations of a shape are counted: whole transactions; few of those
-** that take many jobs; and no more than the file -wal is small after.
+** that take many jobs, or long; and no more than the file -wal is small after.
 */
 static int bnCountSize(const BnWork *pWork){
   if( pWork->nTxn>1 ) return 200;
+  if( pWork->nOp<50 && pWork->nGroup==1 ) return 5;
   return pWork->nGroup>1 ? 4 + 100/pWork->nGroup : 100;
 }
 
-static int bnCounting = 0;
+static int bnCounting = 0;        /* callgrind counts */
+static int bnAside = 0;           /* ... not, at the moment */
+static double rAside = 0, rAsideFrom = 0;
 
 void benchAside(void){
   if( bnCounting ) CALLGRIND_TOGGLE_COLLECT;
+  bnAside = !bnAside;
+  if( bnAside ) rAsideFrom = benchClock(1);
+  else rAside += benchClock(1) - rAsideFrom;
+}
+
+double benchAsideTime(void){
+  return rAside;
 }
 
 /*
@@ -346,5 +356,5 @@ int benchCount(const BnOptions *pOpt){
     nFail += benchCheck(p);
     benchClose(p);
   }
-  return nFail + benchExtra(pOpt);
+  return nFail + benchExtra(pOpt) + benchOpening(pOpt);
 }
