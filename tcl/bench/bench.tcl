@@ -141,8 +141,9 @@ proc show {line} {
     [target r]]]
   if {$r(group) eq "contention"} {
     foreach side {floor claimq} {
-      say [format "    %-6s p50 %.0f us, p99 %.0f us, fairness %.2f" $side \
-        $r(${side}_p50_us) $r(${side}_p99_us) $r(${side}_fairness)]
+      say [format "    %-6s claim: p50 %.0f us, p99 %.0f us, p99.9 %.0f us,\
+        fairness %.2f" $side $r(${side}_p50_us) $r(${side}_p99_us) \
+        $r(${side}_p999_us) $r(${side}_fairness)]
     }
     if {$r(busy)} {say "    SQLITE_BUSY came back $r(busy) times"}
   }

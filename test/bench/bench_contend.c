@@ -1,12 +1,13 @@
 /*
-** bench_contend.c: 1, 2, 4 and 8 processes on one file, each in a loop of
-** claim and complete in autocommit, for a fixed time.
+** bench_contend.c: 1 to 16 processes on one file, each in a loop of claim and
+** complete in autocommit, for a fixed time.  Some do nothing else; the others
+** sleep for half a millisecond between the two, as somebody does who works.
 **
 ** Rounds of the floor and of claimq take turns.  Reported are jobs per second
-** of all processes together, the median and the 99th percentile of the time
-** from claim to completed, and fairness: the jobs of the process that got
-** least, divided by those of the one that got most.  Waiting is SQLite's own
-** (busy_timeout); SQLITE_BUSY must never come back.
+** of all processes together, how long a claim takes (the median, the 99th
+** percentile, and what one of a thousand exceeds), and fairness: the jobs of
+** the process that got least, divided by those of the one that got most.
+** Whoever meets a lock waits (busy_timeout); SQLITE_BUSY must never come back.
 **
 ** Every process ticks off what it completed in memory that all share, so that
 ** the check at the end sees what was done twice, by whomever.
@@ -20,9 +21,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BN_NPROC     8
+#define BN_NPROC     16
 #define BN_NLATENCY  200000       /* Jobs one process can do in a round */
 #define BN_PER_S     60000        /* More than all can do in a second */
+
+/* How many processes, and how long each works on a job, in microseconds. */
+typedef struct BnShape BnShape;
+struct BnShape { int nProc; int usWork; };
 
 /* What the processes of a round share. */
 typedef struct BnCrowd BnCrowd;
@@ -47,8 +52,10 @@ struct BnSum {
 /**************************************************************************
 ** A process
 */
-static void bnWorker(BnSide *p, BnCrowd *pCrowd, int iProc, double rLength){
-  double rEnd, r0, r1;
+static void bnWorker(
+  BnSide *p, BnCrowd *pCrowd, int iProc, int usWork, double rLength
+){
+  double rEnd, r0, r1, rTake;
   benchConnect(p);
   benchStmt(p, BN_TAKE);
   benchStmt(p, BN_DONE);
@@ -57,12 +64,14 @@ static void bnWorker(BnSide *p, BnCrowd *pCrowd, int iProc, double rLength){
   rEnd = pCrowd->rStart + rLength;
   for(r0=benchClock(0); r0<rEnd; r0=r1){
     if( benchTake(p, 1)!=1 ) benchDie("the queue ran dry");
+    rTake = benchClock(0) - r0;
+    if( usWork ) usleep((useconds_t)usWork);
     benchDone(p);
     r1 = benchClock(0);
     if( r1>rEnd || pCrowd->anDone[iProc]==BN_NLATENCY ){
       pCrowd->anLate[iProc]++;
     }else{
-      pCrowd->aLatency[iProc][pCrowd->anDone[iProc]++] = (float)(r1-r0);
+      pCrowd->aLatency[iProc][pCrowd->anDone[iProc]++] = (float)rTake;
     }
   }
   benchDisconnect(p);
@@ -73,14 +82,16 @@ static void bnWorker(BnSide *p, BnCrowd *pCrowd, int iProc, double rLength){
 ** A round.  A connection must not be taken through fork(), so the parent
 ** closes its own.
 */
-static void bnCrowd(BnSide *p, BnCrowd *pCrowd, int nProc, double rLength){
-  int i, iStatus;
+static void bnCrowd(
+  BnSide *p, BnCrowd *pCrowd, const BnShape *pShape, double rLength
+){
+  int i, iStatus, nProc = pShape->nProc;
   memset(pCrowd, 0, sizeof(*pCrowd));
   benchDisconnect(p);
   for(i=0; i<nProc; i++){
     pid_t pid = fork();
     if( pid<0 ) benchDie("fork");
-    if( pid==0 ) bnWorker(p, pCrowd, i, rLength);
+    if( pid==0 ) bnWorker(p, pCrowd, i, pShape->usWork, rLength);
   }
   while( pCrowd->nReady<nProc && waitpid(-1, &iStatus, WNOHANG)==0 ){
     usleep(100);
@@ -104,8 +115,8 @@ static int bnCompareFloat(const void *a, const void *b){
 /*
 ** Microseconds; aLatency is sorted.
 */
-static double bnPercentile(const BnSum *p, int nPercent){
-  return p->aLatency[(i64)(p->nLatency-1)*nPercent/100] * 1e6;
+static double bnPercentile(const BnSum *p, double rPercent){
+  return p->aLatency[(i64)((p->nLatency-1)*rPercent/100)] * 1e6;
 }
 
 /*
@@ -138,10 +149,12 @@ static void bnReportSide(
 ){
   printf(pOpt->bJson
     ? "\"%s_per_s\":%.0f,\"%s_p50_us\":%.1f,\"%s_p99_us\":%.1f,"
-      "\"%s_fairness\":%.3f,"
-    : "  %s %.0f/s %s p50 %.1f us %s p99 %.1f us %s fairness %.2f\n",
+      "\"%s_p999_us\":%.1f,\"%s_fairness\":%.3f,"
+    : "  %s %.0f/s, claim: %s p50 %.1f us %s p99 %.1f us %s p99.9 %.1f us, "
+      "%s fairness %.2f\n",
     zSide, benchMedian(p->aPerS, nRound), zSide, bnPercentile(p, 50),
-    zSide, bnPercentile(p, 99), zSide, benchMedian(p->aFair, nRound));
+    zSide, bnPercentile(p, 99), zSide, bnPercentile(p, 99.9),
+    zSide, benchMedian(p->aFair, nRound));
 }
 
 /*
@@ -149,7 +162,8 @@ static void bnReportSide(
 ** slower.
 */
 static void bnReportCrowd(
-  const BnOptions *pOpt, const BnWork *pWork, int nProc, BnSum *aSum, i64 nBusy
+  const BnOptions *pOpt, const BnWork *pWork, const BnShape *pShape,
+  BnSum *aSum, i64 nBusy
 ){
   BnStat stat = benchStat(aSum[BN_CLAIMQ].aPerS, aSum[BN_FLOOR].aPerS,
                           pOpt->nRound);
@@ -161,15 +175,18 @@ static void bnReportCrowd(
   }
   if( pOpt->bJson ){
     benchJsonHead(pOpt, "contention", pWork);
-    printf("\"param\":{\"processes\":%d},", nProc);
+    printf("\"param\":{\"processes\":%d,\"work_us\":%d},", pShape->nProc,
+           pShape->usWork);
   }else{
-    printf("%s, %d processes on %s: throughput ratio %.2f (%.2f..%.2f)\n",
-      pWork->zName, nProc, pOpt->zPlace, stat.rMedian, stat.rMin, stat.rMax);
+    printf("%s, %d processes, %d us of work, on %s: "
+      "throughput ratio %.2f (%.2f..%.2f)\n",
+      pWork->zName, pShape->nProc, pShape->usWork, pOpt->zPlace,
+      stat.rMedian, stat.rMin, stat.rMax);
   }
   bnReportSide(pOpt, "floor", &aSum[BN_FLOOR], pOpt->nRound);
   bnReportSide(pOpt, "claimq", &aSum[BN_CLAIMQ], pOpt->nRound);
   if( pOpt->bJson ){
-    if( pWork->rTarget>0 && nProc==4 ){
+    if( pWork->rTarget>0 && pShape->nProc==4 ){
       printf("\"target\":%.2f,\"sense\":\"at least\",", pWork->rTarget);
     }
     printf("\"busy\":%lld,", nBusy);
@@ -182,7 +199,8 @@ static void bnReportCrowd(
 ** All numbers of processes
 */
 static int bnProcesses(
-  const BnOptions *pOpt, const BnWork *pWork, BnCrowd *pCrowd, int nProc
+  const BnOptions *pOpt, const BnWork *pWork, BnCrowd *pCrowd,
+  const BnShape *pShape
 ){
   double rLength = pOpt->bQuick ? 0.25 : 1.0;
   BnSide *aSide[BN_NSIDE];
@@ -195,12 +213,13 @@ static int bnProcesses(
   }
   for(iRound=0; iRound<pOpt->nRound; iRound++){
     for(i=0; i<BN_NSIDE; i++){
-      bnCrowd(aSide[i], pCrowd, nProc, rLength);
+      bnCrowd(aSide[i], pCrowd, pShape, rLength);
       benchFill(aSide[i],
-                bnCollect(&aSum[i], pCrowd, iRound, nProc, rLength));
+                bnCollect(&aSum[i], pCrowd, iRound, pShape->nProc, rLength));
     }
   }
-  bnReportCrowd(pOpt, pWork, nProc, aSum, *aSide[0]->pnBusy+*aSide[1]->pnBusy);
+  bnReportCrowd(pOpt, pWork, pShape, aSum,
+                *aSide[0]->pnBusy+*aSide[1]->pnBusy);
   for(i=0; i<BN_NSIDE; i++){
     nFail += benchCheck(aSide[i]);
     benchClose(aSide[i]);
@@ -214,12 +233,16 @@ int benchContention(const BnOptions *pOpt){
     {"session", "session claim+complete", benchSession, 0, 1, 0, 0, 0.8, 0, 0},
     {"lane", "lane claim+complete", benchLane, 0, 1, 0, 0, 0, 0, 0},
   };
+  static const BnShape aShape[] = {
+    {1, 0}, {2, 0}, {4, 0}, {8, 0}, {16, 500}
+  };
   BnCrowd *pCrowd = benchShared(sizeof(BnCrowd));
-  int nFail = 0, i, nProc;
+  int nFail = 0, i;
+  size_t j;
   for(i=0; i<2; i++){
     if( pOpt->zOnly && sqlite3_strglob(pOpt->zOnly, aWork[i].zKey) ) continue;
-    for(nProc=1; nProc<=BN_NPROC; nProc*=2){
-      nFail += bnProcesses(pOpt, &aWork[i], pCrowd, nProc);
+    for(j=0; j<sizeof(aShape)/sizeof(aShape[0]); j++){
+      nFail += bnProcesses(pOpt, &aWork[i], pCrowd, &aShape[j]);
     }
   }
   munmap(pCrowd, sizeof(BnCrowd));
