@@ -292,7 +292,7 @@ proc calls_many {n} {
 # which order a statement makes several is up to SQLite.
 proc calls_wave {} {
   return [calls_wave_[calls_one {expired expired expired limited waiting
-    scheduled}]]
+    scheduled kept}]]
 }
 
 # Many rows that are claimed, and expire together or become letters, so that
@@ -403,6 +403,25 @@ proc calls_wave_waiting {} {
     FROM claimq_job WHERE lane='l4' AND terminal_at_ms IS NULL"
   if {[calls_chance 50]} {
     lappend plan "SELECT claimq_cancel_flow('f3', 'now_ms', $now)"
+  }
+  set ::CALLS(now) $now
+  return $plan
+}
+
+# Jobs that are not kept for long, some with steps, and some that go at once:
+# those that end later remove them.
+proc calls_wave_kept {} {
+  set now [incr ::CALLS(now)]
+  set plan [list "SELECT claimq_policy('l6', 'keep_ms', 100, 'now_ms', $now)" \
+    "SELECT claimq_policy('l7', 'keep_ms', 0, 'now_ms', $now)"]
+  foreach lane {l6 l7 l6} {
+    lappend plan "INSERT INTO claimq_job(lane, payload, created_at_ms)
+      [calls_many 20] SELECT '$lane', i, $now FROM c"
+    lappend plan {*}[lrepeat 20 "SELECT claimq_complete(claim_id, lease_token,
+        'now_ms', $now) FROM (SELECT claim_id, lease_token,
+          claimq_step(claim_id, lease_token, 's', 1, 'now_ms', $now)
+        FROM claimq_lane('$lane', 'w1') WHERE now_ms=$now)"]
+    incr now 200
   }
   set ::CALLS(now) $now
   return $plan
