@@ -164,7 +164,8 @@ file mkdir $peers
 cd $peers              ;# the claimq.so of the tree is no module of Python
 set place [expr {[file writable /dev/shm] ? "/dev/shm" : $peers}]
 append place /claimq-workers-[pid]
-puts "jobs a second (processor time of a job, us); load [exec cat /proc/loadavg]"
+puts "jobs a second (processor time of a job, us)"
+puts "load [exec cat /proc/loadavg]"
 puts [format "%-18s %-7s%s" "" "" [join [lmap what {"nothing, 1" 4 16 \
   "5 ms, 1" 4 16} {format %16s $what}] ""]]
 foreach language {Python Node Go} {
