@@ -244,9 +244,7 @@ proc do_history_test {seed nproc ncall} {
   sqlite3 ::mem :memory:
   cq_load mem $::claimq_so
   oracle_open
-  oracle_step {-3 queue {q1 3 NULL}}
-  oracle_step {-2 queue {q2 1 0}}
-  oracle_step {-1 queue {q3 80 NULL}}
+  foreach step [oracle_setup] {oracle_step $step}
   set why ""
   foreach call $calls {
     set why [history_again $call]

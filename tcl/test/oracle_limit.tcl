@@ -15,7 +15,8 @@ proc model::says {lane name} {
   }
   return [dict get {paused 0 max_attempts 20 backoff_ms 1000 backoff_factor 2
     backoff_max_ms 60000 max_reclaims 5 max_runtime_ms 9223372036854775807
-    lease_ms 30000 strict 0 reclaim auto} $name]
+    lease_ms 30000 strict 0 reclaim auto admission auto keep_ms 604800000
+    keep_failed_ms 2592000000 events 1} $name]
 }
 
 # What a job says, or else its lane.

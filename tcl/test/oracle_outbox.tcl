@@ -8,20 +8,21 @@ proc model::queue_size {queue} {
   return [llength [dict keys $::model::part [list $queue *]]]
 }
 
-# degrade: NULL is 1 for a new queue, and leaves one that is there as it is.
-proc model::queue {queue n degrade} {
+# What is not given stays as it is, and NULL takes it back; a new partition has
+# what the others have.
+proc model::queue {queue n opts} {
   set size [queue_size $queue]
   if {$size > 0 && $size != $n} {fail conflict}
   for {set i $size} {$i < $n} {incr i} {
     dict set ::model::part [list $queue $i] [list \
       partition_id [next part] queue $queue partition $i last_seq 0 \
       processed_seq 0 attempts 0 last_error NULL fencing_token 0 degrade 1 \
-      retry_count 0 \
+      retry_count 0 lease_ms NULL max NULL backoff_ms NULL \
+      backoff_factor NULL backoff_max_ms NULL max_attempts NULL \
       available_at_ms 0 claim_size NULL {*}[nobody]]
   }
-  for {set i 0} {$degrade ne "NULL" && $i < $n} {incr i} {
-    set_row part [list $queue $i] degrade $degrade
-  }
+  if {[opt $opts degrade 0] eq "NULL"} {dict set opts degrade 1}
+  for {set i 0} {$i < $n} {incr i} {set_row part [list $queue $i] {*}$opts}
   return $n
 }
 
@@ -40,7 +41,8 @@ proc model::message_by_key {queue key} {
 }
 
 # new: it came by a plain INSERT, and has no number in the database yet.
-proc model::new_message {queue part source_key payload type now {new 0}} {
+proc model::new_message {queue part source_key payload type headers now
+                         {new 0}} {
   set key [list $queue $part]
   if {[queue_size $queue] == 0} {fail not_found}
   if {![dict exists $::model::part $key]} {fail bad_argument}
@@ -49,7 +51,8 @@ proc model::new_message {queue part source_key payload type now {new 0}} {
   set_row part $key last_seq $seq
   dict set ::model::message [list $queue $part $seq] [list \
     queue $queue partition $part seq $seq payload $payload \
-    payload_type $type created_at_ms $now source_key $source_key new $new]
+    payload_type $type headers $headers created_at_ms $now \
+    source_key $source_key new $new]
   return $seq
 }
 
@@ -91,19 +94,19 @@ proc model::publish {queue payload opts now} {
     set part [key_partition [dict get $opts key] [queue_size $queue]]
   }
   return [new_message $queue $part $source_key $payload \
-    [opt $opts payload_type application/json] $now]
+    [opt $opts payload_type application/json] [headers $opts] $now]
 }
 
 # To a queue that is not registered, or a partition that it does not have, the
 # oracle inserts nothing: see outbox_plain.test.
 proc model::insert_message {queue payload opts now} {
   new_message $queue [opt $opts partition 0] [opt $opts source_key] $payload \
-    [opt $opts payload_type application/json] $now 1
+    [opt $opts payload_type application/json] [headers $opts] $now 1
   return {}
 }
 
 namespace eval model {
-  variable messagecols {queue partition seq payload payload_type
+  variable messagecols {queue partition seq payload headers payload_type
     created_at_ms}
 }
 
@@ -141,13 +144,24 @@ proc model::outbox {queue owner ttl max inc part now {limit 1000000}} {
       set best [list $since $key]
     }
   }
-  if {$best eq "" || $max == 0} {return {}}
+  if {$best eq "" || $max eq "0"} {return {}}
   return [deliver [lindex $best 1] $owner $ttl $max $limit $inc $now]
+}
+
+# What claimq_queue() said of a queue, or what is built in.
+proc model::part_says {row name} {
+  set value [dict get $row $name]
+  if {$value ne "NULL"} {return $value}
+  return [dict get {lease_ms 30000 max 100 backoff_ms 1000 backoff_factor 2
+    backoff_max_ms 60000} $name]
 }
 
 proc model::deliver {key who ttl max limit inc now} {
   lassign $key queue part
   set row [row part $key]
+  if {$ttl eq "NULL"} {set ttl [part_says $row lease_ms]}
+  if {$max eq "NULL"} {set max [part_says $row max]}
+  set row [dict remove $row lease_ms max]
   set out {}
   dict with row {
     set lease [lease qpc $partition_id $fencing_token $queue/$part $who \
@@ -174,9 +188,9 @@ proc model::letter_of {key attempts now reason} {
   lassign $key queue part seq
   set m [row message $key]
   new_letter outbox $queue/$part $seq [dict get $m payload] \
-    [dict get $m payload_type] [dict get $m created_at_ms] $now $reason \
-    $attempts [list queue $queue part $part \
-    source_key [dict get $m source_key]]
+    [dict get $m headers] [dict get $m payload_type] \
+    [dict get $m created_at_ms] $now $reason $attempts [list queue $queue \
+    part $part source_key [dict get $m source_key]]
 }
 
 # opts: processed; rejected as a list {seq reason ...}
@@ -215,6 +229,14 @@ proc model::outbox_verb {verb claim token arg opts now} {
   for {set i $n} {$verb eq "reject" && $i < $size} {incr i} {
     letter_of [list {*}$key [lindex $seqs $i]] [expr {$attempts-1}] $now $arg
   }
+  # A retry too many: the first message goes.
+  set most [dict get $row max_attempts]
+  set dead [expr {$verb eq "retry" && $end == 0 && $size > 0
+    && $most ne "NULL" && [dict get $row retry_count]+1 >= $most}]
+  if {$dead} {
+    letter_of [list {*}$key [lindex $seqs 0]] [expr {$attempts-1}] $now $arg
+    set end 1
+  }
   set error NULL
   if {$end > 0} {set attempts 0}
   if {$verb eq "retry"} {
@@ -225,8 +247,9 @@ proc model::outbox_verb {verb claim token arg opts now} {
   }
   # A retry pauses the partition, longer each time that the cursor stays.
   set retries [expr {$end > 0 ? 0 : [dict get $row retry_count]}]
-  set delay [opt $opts delay_ms [expr {$verb eq "retry"
-    ? min(60000, 1000*2**min($retries, 6)) : 0}]]
+  set delay [opt $opts delay_ms [expr {$verb eq "retry" && !$dead
+    ? min([part_says $row backoff_max_ms], [part_says $row backoff_ms]
+          *[part_says $row backoff_factor]**min($retries, 60)) : 0}]]
   if {$verb eq "retry" && $end == 0} {incr retries}
   # Open: in a gap the cursor stands just before the next message of the claim.
   if {$end > 0} {
@@ -237,7 +260,7 @@ proc model::outbox_verb {verb claim token arg opts now} {
     last_error $error processed_seq $cursor retry_count $retries \
     available_at_ms [expr {$delay > 0 ? [add $now $delay] : 0}]
   switch $verb {
-    retry {return retry}
+    retry {return [expr {$dead ? "dead" : "retry"}]}
     release {return $size}
     reject {return [expr {$size-$n+[llength $rejected]/2}]}
     complete {return $n}

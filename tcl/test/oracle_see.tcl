@@ -60,7 +60,9 @@ proc model::state_of {row claimed since now} {
 
 proc model::job_state {row now} {
   if {[dict get $row terminal_at_ms] ne "NULL"} {return over}
-  if {[dict get $row state] eq "blocked"} {return blocked}
+  if {[dict get $row state] eq "blocked" || [unadmitted $row]} {
+    return blocked
+  }
   lassign [state_of $row [expr {[dict get $row state] eq "active"}] \
     [dict get $row available_at_ms] $now] what at
   if {$what eq "ready"} {
@@ -231,7 +233,7 @@ proc model::job_why {row offered part now} {
     }
     lassign [row_why $row [expr {$state eq "active"}] $now] reason until
     if {$reason ne "claimable"} {return [list $reason $until NULL]}
-    if {$state eq "active" && $reclaim eq "grant"} {
+    if {$state eq "active" && $reclaim eq "grant" || [unadmitted $row]} {
       return {grant_needed NULL NULL}
     }
     if {$state eq "active"

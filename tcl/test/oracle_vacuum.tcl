@@ -1,20 +1,15 @@
 # oracle_vacuum.tcl: claimq_vacuum(), a second time: a part of oracle_model.tcl.
 
 # Vacuum: first with a limit, then without.  What a limit leaves is open, how
-# many it removes is not.  Without an age nothing goes that is kept for days.
+# many it removes is not.  Without an age what goes is said by policies; groups
+# are kept for days.
 
 proc model::vacuum {older limit now} {
-  set gone {}
-  if {$older ne "NULL"} {lappend gone {*}[old_messages $older $now]}
+  set gone [old_messages $older $now]
   dict for {key row} $::model::grant {
     if {[dict get $row expires_at_ms] <= $now} {lappend gone grant $key}
   }
-  dict for {key row} $::model::letter {
-    if {[dict get $row status] in {resolved discarded} && $older ne "NULL"
-        && [dict get $row settled_ms] <= $now-$older} {
-      lappend gone letter $key
-    }
-  }
+  lappend gone {*}[old_letters $older $now]
   set heads {}
   dict for {id row} $::model::job {
     if {[dict get $row terminal_at_ms] ne "NULL"} continue
@@ -29,7 +24,7 @@ proc model::vacuum {older limit now} {
   if {$older ne "NULL"} {
     lappend gone {*}[old_groups $heads [expr {$now-$older}]]
   }
-  if {$older ne "NULL"} {lappend gone {*}[old [expr {$now-$older}] $now]}
+  lappend gone {*}[old $older $now]
   foreach {table key} $gone {
     drop [expr {$table eq "own" ? "attempt" : $table}] $key
   }
@@ -43,10 +38,29 @@ proc model::vacuum {older limit now} {
   return [list $first [expr {$n-$first}]]
 }
 
+# Letters that are settled, and the steps of batches that only they still have.
+proc model::old_letters {older now} {
+  set gone {}
+  dict for {key row} $::model::letter {
+    dict with row {
+      if {$status ni {resolved discarded}
+          || ![is_over $settled_ms [keeps_other $older] $now]} continue
+      lappend gone letter $key
+      if {$source ne "session"} continue
+      foreach step [steps_of batch_step [dict get $origin seq]] {
+        lappend gone batch_step $step
+      }
+    }
+  }
+  return $gone
+}
+
 # Processed messages of a partition go in their order, up to the first that is
 # too young.  One from the future goes with one behind it.
 proc model::old_messages {older now} {
   set gone {}
+  set older [keeps_other $older]
+  if {$older < 0} {return {}}
   set stop {}
   set later {}
   dict for {key row} [lsort -stride 2 -index 0 -command model::by_seq \
@@ -73,7 +87,7 @@ proc model::by_seq {a b} {
 
 # A job stays while another waits that named it, while its key is taken, and
 # while its letter is open.
-proc model::old {until now} {
+proc model::old {older now} {
   set gone {}
   set kept {}
   dict for {id row} $::model::job {
@@ -90,8 +104,12 @@ proc model::old {until now} {
   }
   dict for {id row} $::model::job {
     set end [dict get $row terminal_at_ms]
-    if {$end eq "NULL" || $end > $until || $id in $kept} continue
+    dict with row {
+      if {$id in $kept || ![is_over $end \
+          [keeps $older $lane [expr {$state eq "failed"}]] $now]} continue
+    }
     lappend gone job $id
+    foreach key [steps_of step $id] {lappend gone step $key}
     foreach key [dict keys $::model::after "$id *"] {lappend gone after $key}
     # The last attempt of a job that is done stands in its row.
     foreach key [dict keys $::model::attempt "$id *"] {
@@ -100,7 +118,12 @@ proc model::old {until now} {
     }
   }
   dict for {id row} $::model::event {
-    if {[dict get $row occurred_at_ms] <= $until} {lappend gone event $id}
+    dict with row {
+      if {[is_over $occurred_at_ms \
+           [keeps $older $lane [expr {$outcome eq "failed"}]] $now]} {
+        lappend gone event $id
+      }
+    }
   }
   return $gone
 }
