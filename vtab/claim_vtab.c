@@ -15,9 +15,9 @@
 **
 ** A claim must come from a table of the temp schema, because a SELECT from an
 ** eponymous table opens a read transaction on main first and could then not
-** wait for the lock.  But most connections claim from one table or from none,
-** and to create one takes longer than to load the extension.  So loading
-** creates none: the first statement that names a claim table finds the
+** wait for the lock.  Loading the extension creates these tables.  Where that
+** cannot be done, because the database is locked or a transaction is open that
+** is rolled back later, the first statement that names a claim table finds the
 ** eponymous one, and preparing it creates that of the same name in temp.  When
 ** this statement is run, it starts over with the new table; later ones find it.
 **

@@ -205,6 +205,7 @@ static void cqUngrantApply(CqOp *p, CqTask *pTask){
 CQ_PRIV void claimqLaneUngrant(CqOp *p, CqCall *pCall){
   CqUngrant u;
   memset(&u, 0, sizeof(u));
+  u.task.xLoad = claimqLoadNothing;
   u.task.xApply = cqUngrantApply;
   u.task.zWhat = "claimq_ungrant()";
   u.iGrant = pCall->aArg[0].i;

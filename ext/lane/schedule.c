@@ -474,14 +474,6 @@ struct CqUnschedule {
   CqText name;
 };
 
-/*
-** Nothing to read; so let the format be looked at again before the write.
-*/
-static void cqUnscheduleLoad(CqOp *p, CqTask *pTask){
-  claimqConnDoubt(p->pConn);
-  pTask->eNeed = CQ_NEED_ONE;
-}
-
 static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
   CqUnschedule *pU = (CqUnschedule*)pTask;
   CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_DELETE);
@@ -495,7 +487,7 @@ static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
   CqUnschedule u;
   memset(&u, 0, sizeof(u));
-  u.task.xLoad = cqUnscheduleLoad;
+  u.task.xLoad = claimqLoadNothing;
   u.task.xApply = cqUnscheduleApply;
   u.task.zWhat = "claimq_unschedule()";
   u.name = pCall->aArg[0].t;

@@ -588,6 +588,7 @@ struct CqTask {
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
+CQ_PRIV void claimqLoadNothing(CqOp*, CqTask*);
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq__alone() */
 /* Hand the answer, unless op has an error, to a function; free it. */
 CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);

@@ -604,6 +604,15 @@ static int cqTxnBare(CqOp *p, const CqTask *pTask){
       && !claimqSchemaHas(p, claimqSchema[0].zName);
 }
 
+/*
+** xLoad of a task that has nothing to read before its one write: the format is
+** looked at again, because another release may have raised it.
+*/
+CQ_PRIV void claimqLoadNothing(CqOp *p, CqTask *pTask){
+  claimqConnDoubt(p->pConn);
+  pTask->eNeed = CQ_NEED_ONE;
+}
+
 static void cqTxnTry(CqOp*, CqTask*);
 
 /*
