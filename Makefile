@@ -256,6 +256,10 @@ test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan debug \
 # A counted number of runs of each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/test/fuzz.tcl $(FUZZ) $(CLANG)
 
+# The amalgamation is the same C in one file: what could differ is how it is
+# loaded, declared and linked.
+ONEFILE = load plan lane session outbox contest letter
+
 # After the functional tests the longest ones, so that two cores end at about the
 # same time.
 ASANFILES = {smoke oom fault_* !fault_matrix}
@@ -274,13 +278,13 @@ test: deps
 	  -env '' \
 	  -files test $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
-	  -files smoke $(AMALG) \
+	  -files '$(ONEFILE)' $(AMALG) \
 	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
 	  -cmd static $(BUILD)/static_test \
 	  -cmd sim $(BUILD)/sim_test \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
-	  -sqlite $(NEW) -files 'smoke contend oracle statement' $(SO)
+	  -sqlite $(NEW) -files 'smoke contend statement' $(SO)
 
 # The packages, installed and used in each language whose toolchain is there.
 # What the languages fetch and compile for that is kept in build/packages: the

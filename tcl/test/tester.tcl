@@ -17,12 +17,11 @@
 #     finish_test
 #
 # Run one file with `tclsh test/NAME.test` (after `make`), all of them with
-# `make smoke` or `make test`.  The comment `# group:` in the
-# first 20 lines says when a file runs: smoke (functional; the default; also in
-# make test, there on claimq.so and on the amalgamation), test (make test
-# only), package (make test-packages: what is handed out, installed and used),
-# steady (make steady, and soak), soak (make soak only), old (make soak, on a
-# SQLite that is too old), cluster (make cluster).
+# `make smoke` or `make test`.  The comment `# group:` in the first 20 lines
+# says when a file runs: smoke (functional; the default; also in make test),
+# test (make test only), package (make test-packages: what is handed out,
+# installed and used), steady (make steady, and soak), soak (make soak only),
+# old (make soak, on a SQLite that is too old), cluster (make cluster).
 #
 # A file runs in a private empty directory, so the database is just "test.db";
 # CLAIMQ_TMP says where (build/tmp).  With CLAIMQ_FIRST set the first failure
