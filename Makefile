@@ -3,8 +3,8 @@
 #   make                 claimq.so, here in the root
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
-#   make test            everything about the extension, in 8 minutes on two
-#                        quiet cores
+#   make test            everything about the extension, in some 13 minutes on
+#                        two cores
 #   make test-packages   the packages, in every language that is here
 #   make steady          ten minutes at a constant load: nothing may grow;
 #                        MINUTES=5: five
