@@ -3,8 +3,10 @@
 #   make                 claimq.so, here in the root
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
-#   make test            everything about the extension, in some 13 minutes on
+#   make test            everything about the extension, in some 8 minutes on
 #                        two cores
+#   make test-builds     the same on other builds: sanitizers, asserts, fuzzers,
+#                        the amalgamation, the oldest and newest SQLite
 #   make test-packages   the packages, in every language that is here
 #   make steady          ten minutes at a constant load: nothing may grow;
 #                        MINUTES=5: five
@@ -28,8 +30,9 @@
 #                        into build/dist, ready to be uploaded
 #   make deps            install or name what is missing
 #
-# On Debian as root, make deps, demo, smoke, test, steady, soak, coverage,
-# mutate and bench install what the extension's own tests need.  test-packages,
+# On Debian as root, make deps, demo, smoke, test, test-builds, steady, soak,
+# coverage, mutate and bench install what the extension's own tests need.
+# test-packages,
 # cluster, cross and packages install nothing unless they are run with
 # INSTALL=1; they leave out what is missing, and print the command that would
 # install it.
@@ -72,13 +75,12 @@ NEW      = 3.53.4
 
 # What the tests need besides the extension.
 TOOLS    = $(BUILD)/cqtest.so
-DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/threads_test \
-           $(BUILD)/sim_test
+DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/sim_test
 
 .PHONY: all deps demo smoke test steady soak coverage mutate bench amalgamation \
         install uninstall dist cross packages clean \
-        tools drivers asan debug test-ready soak-ready \
-        fuzzers cluster test-packages
+        tools drivers asan debug test-ready builds-ready soak-ready \
+        fuzzers cluster test-builds test-packages
 .DELETE_ON_ERROR:
 
 all: $(SO)
@@ -250,39 +252,48 @@ asan:
 debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
-test-ready: all tools drivers $(AMALG) $(POLL) amalgamation asan debug \
-            sqlite-$(OLD) sqlite-$(NEW) $(BUILD)/bench/bench
+# The extension as it is built for use, on the SQLite of this machine: every
+# test of it once.
+test-ready: all tools drivers amalgamation $(AMALG) $(BUILD)/bench/bench \
+            sqlite-$(OLD) sqlite-$(NEW)
+
+test: deps
+	@$(PART) valgrind valgrind valgrind || true
+	$(SUB) -j2 test-ready
+	@$(RUN) \
+	  -cmd checks '$(TCLSH) tcl/test/checks.tcl $(BUILD) $(SO) $(AMALG)' \
+	  -cmd core '$(BUILD)/core_test test/vectors' \
+	  -files smoke $(SO) \
+	  -cmd sim $(BUILD)/sim_test \
+	  -files test $(SO) \
+	  -cmd static $(BUILD)/static_test
 
 # A counted number of runs of each fuzz target; CLAIMQ_SOAK=N: N minutes.
 FUZZRUN = $(TCLSH) tcl/test/fuzz.tcl $(FUZZ) $(CLANG)
 
 # The amalgamation is the same C in one file: what could differ is how it is
 # loaded, declared and linked.
-ONEFILE = load plan lane session outbox contest letter
-
-# After the functional tests the longest ones, so that two cores end at about the
-# same time.
+ONEFILE   = load plan lane session outbox contest letter
 ASANFILES = {smoke oom fault_* !fault_matrix}
-test: deps
-	@$(PART) valgrind valgrind valgrind || true
+
+# The same extension built or surrounded otherwise: by those tests that can tell
+# the difference.
+builds-ready: test-ready asan debug $(POLL) $(BUILD)/threads_test
+
+test-builds: deps
 	@INSTALL=1 $(FUZZRUN) -deps
-	$(SUB) -j2 test-ready
+	$(SUB) -j2 builds-ready
 	@$(RUN) \
-	  -cmd checks '$(TCLSH) tcl/test/checks.tcl $(BUILD) $(SO) $(AMALG)' \
-	  -cmd core '$(BUILD)/core_test test/vectors' \
-	  -files smoke $(SO) \
-	  -sqlite $(NEW) -env CLAIMQ_SEED=2 \
-	  -files 'fault_matrix fault_prepare' build/debug/claimq.so \
-	  -sqlite system -env 'CLAIMQ_SEED=3 CLAIMQ_SAMPLE=3' \
+	  -env 'CLAIMQ_SEED=3 CLAIMQ_SAMPLE=3' \
 	  -cmd sanitizers '$(ASANRUN) $(ASANFILES) build/asan/claimq.so' \
 	  -env '' \
-	  -files test $(SO) \
 	  -cmd fuzz '$(FUZZRUN)' \
 	  -files '$(ONEFILE)' $(AMALG) \
 	  -files 'wait wait_workers' $(POLL) \
 	  -cmd threads '$(BUILD)/threads_test 1' \
-	  -cmd static $(BUILD)/static_test \
-	  -cmd sim $(BUILD)/sim_test \
+	  -sqlite $(NEW) -env CLAIMQ_SEED=2 \
+	  -files 'fault_matrix fault_prepare' build/debug/claimq.so \
+	  -env '' \
 	  -sqlite $(OLD) -files 'plan load statement' $(SO) \
 	  -sqlite $(NEW) -files 'smoke contend statement' $(SO)
 
@@ -317,7 +328,7 @@ SOAKONE  = $(filter 1,$(SOAK))
 SOAKASAN = $(if $(SOAKONE),-u CLAIMQ_SOAK,CLAIMQ_SOAK=1)
 SOAKALL  = smoke test $(if $(SOAKONE),!fault_* !*_cost)
 VALGRIND = valgrind -q --error-exitcode=9 --trace-children=yes
-soak-ready: test-ready sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
+soak-ready: builds-ready sqlite-$(NEW)-debug sqlite-$(NEW)-tsan \
             sqlite-$(TOO_OLD)
 
 soak: deps
