@@ -70,37 +70,45 @@ const TASK = 'task:';       // a capability: the name of a task follows
 // the thread that has the database, and settled(), after which the claim's end
 // is no surprise.
 class Job extends Message {
-  #ask; #settled; #leaseMs;
+  #context; #leaseMs;
   #naps = 0;
 
-  constructor(row, {lost, stopping, ask, settled}, leaseMs) {
+  constructor(row, context, leaseMs) {
     super(row);
     Object.assign(this, {id: row.job_id, lane: row.lane,
-      attempt: row.attempt_index, lost, stopping});
+      attempt: row.attempt_index});
     this.task = JSON.parse(row.capabilities)
       .find(each => each.startsWith(TASK))?.slice(TASK.length) ?? null;
-    this.#ask = ask;
-    this.#settled = settled;
+    this.#context = context;
     this.#leaseMs = leaseMs;
+  }
+
+  get lost() {
+    return this.#context.lost;
+  }
+
+  get stopping() {
+    return this.#context.stopping;
   }
 
   // Complete it on the handler's own connection.
   complete(db) {
     const {claim_id, lease_token} = this.row;
     db.prepare('SELECT claimq_complete(?, ?)').all(claim_id, lease_token);
-    this.#settled();
+    this.#context.settled();
   }
 
   // What the step gave when it was run the first time, in whichever attempt.
   async step(name, f) {
     const {job_id, claim_id, lease_token} = this.row;
-    let found = await this.#ask('SELECT value FROM claimq_steps '
+    const {ask} = this.#context;
+    let found = await ask('SELECT value FROM claimq_steps '
       + 'WHERE job_id=? AND name=?', job_id, name).catch(error => {
       if (/no such table/.test(error.message)) return [];
       throw error;
     });
     if (!found.length) {
-      found = await this.#ask("SELECT claimq_step(?, ?, ?, ?, 'lease_ms', ?) "
+      found = await ask("SELECT claimq_step(?, ?, ?, ?, 'lease_ms', ?) "
         + 'AS value', claim_id, lease_token, name,
       JSON.stringify(await f()) ?? 'null', this.#leaseMs);
     }
@@ -118,7 +126,7 @@ class Job extends Message {
   async waitFor(ids) {
     const all = [ids].flat();
     for (const id of all) {
-      if ((await this.#ask(OPEN, id)).length) {
+      if ((await this.#context.ask(OPEN, id)).length) {
         throw new Pause('after', `[${all}]`);
       }
     }

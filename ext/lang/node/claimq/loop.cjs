@@ -2,10 +2,10 @@
 //
 // SQLite's calls block, and waiting for work most of all.  So the database is
 // the business of a thread (loop_thread.cjs); the handlers run here, as many at
-// once as `concurrency` says.  A handler whose claim is gone (somebody else has
-// taken it over after a pause longer than the lease, or it was cancelled or
-// revoked) has its signal `lost` aborted: it should stop, nothing that it still
-// does counts, and the loop goes on with the next one.
+// once as `concurrency` says (hands.cjs).  A handler whose claim is gone
+// (somebody else has taken it over after a pause longer than the lease, or it
+// was cancelled or revoked) has its signal `lost` aborted: it should stop,
+// nothing that it still does counts, and the loop goes on with the next one.
 //
 // A lock that lasts longer than the timeout, or a full disk, does not end a
 // loop: it says so in the log, waits and goes on, and what it has done is
@@ -18,6 +18,7 @@ const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
 const {Worker: Thread} = require('node:worker_threads');
+const {Hands} = require('./hands.cjs');
 
 // Each kind of loop says what it asks for, and handles what it gets:
 //   claims()              {name, asks: [{sql, values, counted}],
@@ -25,7 +26,7 @@ const {Worker: Thread} = require('node:worker_threads');
 //                          many claims are wanted, is yet to come
 //   handle(rows, context) the calls that settle the claim, the best first
 class Loop {
-  #options; #create; #signals; #thread;
+  #options; #create; #signals; #hands;
   #flag = new Int32Array(new SharedArrayBuffer(4));
   #stopping = new AbortController();
 
@@ -55,8 +56,8 @@ class Loop {
   // End run() soon.
   stop() {
     Atomics.store(this.#flag, 0, 1);          // seen when a call returns
-    this.#thread?.postMessage(null);          // seen while jobs are at hand
     this.#stopping.abort();
+    this.#hands?.giveBack();                  // seen while jobs are at hand
   }
 
   async #work(drain) {
@@ -72,7 +73,6 @@ class Loop {
     const thread = new Thread(path.join(__dirname, 'loop_thread.cjs'),
       {workerData: {...this.#options, asks, wait, drain}});
     const stop = () => this.stop();
-    this.#thread = thread;
     for (const signal of this.#signals) process.once(signal, stop);
     try {
       const begun = await this.#serve(thread);
@@ -88,48 +88,27 @@ class Loop {
 
   // Do what the thread says until it ends.
   #serve(thread) {
-    const lost = new Map();                   // of the claims at hand
-    const asked = new Map();                  // what their handlers wait for
-    let asks = 0;
-
-    const begin = async ({claim, rows}) => {
-      const gone = new AbortController();
-      lost.set(claim, gone);
-      const ask = (sql, ...values) => new Promise((yes, no) => {
-        asked.set(++asks, {yes, no});
-        thread.postMessage({ask: asks, claim, sql, values});
-      });
-      const calls = await this.handle(rows, {lost: gone.signal, ask,
-        stopping: this.#stopping.signal, settled: () => lost.delete(claim)});
-      lost.delete(claim);
-      try {
-        thread.postMessage({claim, calls});
-      } catch (error) {                       // bytes that are detached
-        this.log(`claimq: claim ${claim}: ${error.message}`, 'warn');
-        thread.postMessage({claim, calls: calls.slice(-1)});
-      }
-    };
-
-    const answer = ({ask, rows, error}) => {
-      const {yes, no} = asked.get(ask);
-      asked.delete(ask);
-      if (rows) yes(rows);
-      else no(new Error(error));
-    };
-
     return new Promise((resolve, reject) => {
+      const hands = new Hands((rows, context) => this.handle(rows, context), {
+        post: message => thread.postMessage(message),
+        stopping: this.#stopping.signal,
+        concurrency: this.#options.concurrency,
+        log: text => this.log(text, 'warn'),
+        fail: reject,
+      });
+      this.#hands = hands;
       thread.on('message', message => {
-        if (message.rows && message.claim) begin(message).catch(reject);
-        else if (message.ask) answer(message);
-        else if (message.lost) lost.get(message.lost)?.abort();
+        if (message.claims) hands.take(message.claims);
+        else if (message.ask) hands.answer(message);
+        else if (message.lost) hands.lose(message.lost);
         else if (message.log) this.log(message.log, 'warn');
-        else resolve(message.begun);
+        else resolve(hands.begun);
       });
       thread.on('error', reject);
       thread.on('exit', status => reject(
         new Error(`the thread of claimq has ended with ${status}`)));
     }).catch(error => {
-      for (const gone of lost.values()) gone.abort();
+      this.#hands.loseAll();
       throw error;
     });
   }

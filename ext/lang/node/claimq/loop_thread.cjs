@@ -1,6 +1,6 @@
 // The thread of a loop: its database.  It claims, renews at a third of the
-// lease, however busy the thread of the handlers is, and settles a claim and
-// takes the next ones in the same transaction.  See loop.cjs.
+// lease, however busy the thread of the handlers is, and settles what has ended
+// and takes the next claims in the same transaction.  See loop.cjs.
 //
 // It never waits for work itself: a second thread does (wait_thread.cjs), and
 // says when to look.  So it is there at once when a handler is done, wants a
@@ -16,8 +16,9 @@ const {file, asks, wait, leaseMs, batch, concurrency, drain, options, flag} =
   workerData;
 
 let db, waiter;
-let held = [];      // claims: {id, token, rows, begun, lost, calls: its end}
-let begun = 0;      // how many
+const held = new Map();     // claims: {id, token, rows, lost, calls: its end,
+                            // back: it is to be given back}
+const statements = new Map();
 let failure;        // of the waiter
 let fresh = false, wake = () => {};         // something has happened
 const stopping = () => Atomics.load(flag, 0) === 1;
@@ -29,21 +30,31 @@ function news() {
   wake();
 }
 
-const running = () => held.filter(each => each.begun && !each.calls).length;
+const count = f => [...held.values()].filter(f).length;
+const unended = () => count(each => !each.calls && !each.back);
 
 // Is there a handler with nothing to do?
-const room = () => !stopping() && running() < concurrency
-  && held.every(each => each.begun);
+const room = () => !stopping() && unended() < concurrency;
+
+// A statement is prepared once.
+function statement(sql) {
+  if (!statements.has(sql)) statements.set(sql, db.prepare(sql));
+  return statements.get(sql);
+}
+
+const all = (sql, ...values) => statement(sql).all(...values);
+const transaction = f =>
+  claimq.transaction({exec: sql => statement(sql).run()}, f);
 
 // Claim for as many handlers as have nothing to do, or a batch: what the first
 // question finds, then the next.
 function take() {
-  const want = Math.max(batch, concurrency - running());
+  const want = Math.max(batch, concurrency - unended());
   const found = [];
   for (const {sql, values, counted} of asks) {
     while (found.length < want) {
       const max = counted ? [want - found.length] : [];
-      const rows = db.prepare(sql).all(...values, ...max)
+      const rows = all(sql, ...values, ...max)
         .filter(row => row.outcome !== 'yield');      // of a contest
       if (!rows.length) break;
       for (const row of rows) {
@@ -57,22 +68,25 @@ function take() {
   return found;
 }
 
-const drop = claim => {
-  held = held.filter(each => each !== claim);
-};
+// They are the handlers' from now on.
+function hold(found) {
+  if (!found.length) return;
+  for (const claim of found) held.set(claim.id, claim);
+  parentPort.postMessage({claims: found.map(({id: claim, rows}) =>
+    ({claim, rows}))});
+}
 
-// The claim is gone: its handler learns it, or it never begins.
+// The claim is gone: its handler learns it.
 function lose(claim) {
   claim.lost = true;
-  if (claim.begun) parentPort.postMessage({lost: claim.id});
-  else drop(claim);
+  parentPort.postMessage({lost: claim.id});
 }
 
 // Call a verb.  That the claim is lost is no error.
 function call(claim, verb, ...values) {
   if (claim.lost) return;
   try {
-    db.prepare(`SELECT claimq_${verb}`).all(claim.id, claim.token, ...values);
+    all(`SELECT claimq_${verb}`, claim.id, claim.token, ...values);
   } catch (error) {
     if (claimq.code(error) !== 'claim_lost') throw error;
     lose(claim);
@@ -82,7 +96,7 @@ function call(claim, verb, ...values) {
 // Make the first of the calls whose values are accepted.
 function callBest(claim, [first, ...others]) {
   try {
-    call(claim, ...first);
+    if (!claim.lost) call(claim, ...first);
   } catch (error) {
     if (!others.length || waitingCures(error)) throw error;
     log(`claim ${claim.id}: ${first[0]} was refused: ${error.message}`);
@@ -90,15 +104,15 @@ function callBest(claim, [first, ...others]) {
   }
 }
 
-// Renew what is held; give back what is not begun once the loop is stopping,
+// Renew what is held; give back what the handlers have not begun and will not,
 // and everything at the end.  What fails is tried again at the next beat, or
 // the lease ends.
 function beat(ended) {
-  for (const claim of held) {
+  for (const claim of held.values()) {
     try {
-      if (ended || (stopping() && !claim.begun)) {
+      if (ended || claim.back) {
         call(claim, 'release(?, ?)');
-        drop(claim);
+        held.delete(claim.id);
       } else {
         call(claim, 'renew(?, ?, ?)', leaseMs);
       }
@@ -110,9 +124,10 @@ function beat(ended) {
 
 // Which claims hold no more?
 function look() {
-  for (const claim of held.filter(each => !each.lost)) {
-    const [{gone}] = db.prepare("SELECT claimq_wait(0, 'claim', ?) AS gone")
-      .all(claim.id);
+  for (const claim of held.values()) {
+    if (claim.lost) continue;
+    const [{gone}] = all("SELECT claimq_wait(0, 'claim', ?) AS gone",
+      claim.id);
     if (gone) lose(claim);
   }
 }
@@ -120,8 +135,9 @@ function look() {
 // What the waiter is to wait for: work; a claim that is gone; any commit, if
 // it may be either.
 function question() {
-  const claims = held.filter(each => !each.lost).map(each => each.id);
-  if (!held.length) return wait;
+  const claims = [...held.values()].filter(each => !each.lost)
+    .map(each => each.id);
+  if (!held.size) return wait;
   if (room() && !drain) return ['SELECT claimq_wait(50)'];
   return claims.length && ["SELECT claimq_wait(100, 'claims', ?)",
     JSON.stringify(claims.slice(0, 1024))];
@@ -146,37 +162,28 @@ function waited(error) {
 async function something() {
   if (fresh) return;
   const timer = setTimeout(() => waiter.ask(question()),
-    !held.length ? 0 : room() ? 5 : 50);
+    !held.size ? 0 : room() ? 5 : 50);
   await new Promise(resolve => {
     wake = resolve;
   });
   clearTimeout(timer);
 }
 
-function begin() {
-  for (const claim of held.filter(each => !each.begun)) {
-    if (stopping() || running() >= concurrency) return;
-    claim.begun = true;
-    begun++;
-    parentPort.postMessage({claim: claim.id, rows: claim.rows});
-  }
-}
-
-// Settle the claim, and take the next ones with the same commit.  What cannot
-// be settled before the end is given back.
-async function settle(claim) {
-  const next = await patience.patiently(
-    `settling job ${claim.rows[0].job_id ?? claim.id}`,
-    () => claimq.transaction(db, () => {
-      callBest(claim, claim.calls);
+// Settle what has ended, and take the next claims with the same commit.  What
+// cannot be settled before the end is given back.
+async function settle(ended) {
+  const {id, rows: [{job_id: job = id}]} = ended[0];
+  const others = ended.length > 1 ? ` and ${ended.length - 1} more` : '';
+  const next = await patience.patiently(`settling job ${job}${others}`,
+    () => transaction(() => {
+      for (const claim of ended) callBest(claim, claim.calls);
       return room() ? take() : [];
     }), leaseMs);
-  if (next) {
-    drop(claim);
-    held.push(...next);
-  } else {
-    Object.assign(claim, {begun: false, calls: undefined});
+  for (const claim of ended) {
+    if (next) held.delete(claim.id);
+    else Object.assign(claim, {back: true, calls: undefined});
   }
+  return next;
 }
 
 async function work() {
@@ -186,19 +193,13 @@ async function work() {
   for (;;) {
     fresh = false;
     if (failure) throw failure;
-    patience.checkFile();
-    begin();
-    const done = held.find(each => each.calls);
-    if (done) {
-      await settle(done);
-      continue;
-    }
-    if (room()) {
-      const found = await patience.patiently('looking for jobs', take) ?? [];
-      held.push(...found);
-      if (found.length) continue;
-    }
-    if ((stopping() || drain) && !held.some(each => each.begun)) return;
+    patience.checkFile(100);
+    const ended = [...held.values()].filter(each => each.calls);
+    const found = ended.length ? await settle(ended)
+      : room() ? await patience.patiently('looking for jobs', take) : [];
+    hold(found ?? []);
+    if (found?.length) continue;
+    if ((stopping() || drain) && !count(each => !each.back)) return;
     await something();
   }
 }
@@ -215,33 +216,32 @@ async function main() {
     await waiter.close();
     db?.close();
   }
-  parentPort.postMessage({begun});
+  parentPort.postMessage({});
 }
 
 // A question of a handler: its steps, and what it waits for.
 function answer({ask: number, claim, sql, values}) {
   try {
-    parentPort.postMessage({ask: number,
-      rows: db.prepare(sql).all(...values)});
+    parentPort.postMessage({ask: number, rows: all(sql, ...values)});
   } catch (error) {
-    const known = held.find(each => each.id === claim);
+    const known = held.get(claim);
     if (known && claimq.code(error) === 'claim_lost') lose(known);
     parentPort.postMessage({ask: number, error: error.message});
   }
 }
 
-// A message is how a handler has ended, or what it asks; null: stop() was
-// called.
+// A message is how handlers have ended, what one asks, or what is given back
+// because stop() was called.
 parentPort.on('message', message => {
-  if (message?.ask) {
+  if (message.ask) {
     answer(message);
     return;
   }
-  if (message) {
-    held.find(each => each.id === message.claim).calls = message.calls;
-  } else {
-    beat(false);
+  for (const {claim, calls} of message.ends ?? []) {
+    held.get(claim).calls = calls;
   }
+  for (const claim of message.back ?? []) held.get(claim).back = true;
+  if (message.back) beat(false);
   news();
 });
 // The error of a driver would arrive at the other thread without its message.

@@ -20,9 +20,20 @@ const {Message, outcome, jobCalls} = require('./job.cjs');
 
 // The messages of a claim, in order.
 class Messages {
-  constructor(rows, {lost, stopping}) {
+  #context;
+
+  constructor(rows, context) {
     this.messages = rows.map(row => new Message(row));
-    Object.assign(this, {row: rows[0], lost, stopping});
+    this.row = rows[0];
+    this.#context = context;
+  }
+
+  get lost() {
+    return this.#context.lost;
+  }
+
+  get stopping() {
+    return this.#context.stopping;
   }
 
   [Symbol.iterator]() {

@@ -9,6 +9,7 @@ const {waitingCures} = require('./job.cjs');
 class Patience {
   #name; #stopping; #log;
   #opened;                    // which file it is
+  #seen = 0;                  // when that was looked at
 
   constructor(file, stopping, log) {
     this.#name = path.resolve(file);
@@ -53,9 +54,12 @@ class Patience {
     }
   }
 
-  // SQLite would go on with a file that nobody else can see.
-  checkFile() {
-    if (this.#opened && ![this.#opened, ''].includes(this.#identity())) {
+  // SQLite would go on with a file that nobody else can see.  A look is good
+  // for ageMs.
+  checkFile(ageMs = 0) {
+    if (!this.#opened || performance.now() < this.#seen + ageMs) return;
+    this.#seen = performance.now();
+    if (![this.#opened, ''].includes(this.#identity())) {
       throw new Error(`${this.#name} was removed or replaced while the `
         + 'worker used it');
     }
