@@ -253,9 +253,10 @@ debug: sqlite-$(NEW)
 	$(SUB) $(DEBUG) all
 
 # The extension as it is built for use, on the SQLite of this machine: every
-# test of it once.
-test-ready: all tools drivers amalgamation $(AMALG) $(BUILD)/bench/bench \
+# test of it once; and what each kind of queue does, watched by the sanitizers.
+test-ready: all tools drivers amalgamation $(AMALG) $(BUILD)/bench/bench asan \
             sqlite-$(OLD) sqlite-$(NEW)
+WATCHED = {lane session outbox contest letter limit after step policy}
 
 test: deps
 	@$(PART) valgrind valgrind valgrind || true
@@ -266,6 +267,7 @@ test: deps
 	  -files smoke $(SO) \
 	  -cmd sim $(BUILD)/sim_test \
 	  -files test $(SO) \
+	  -cmd sanitizers '$(ASANRUN) $(WATCHED) build/asan/claimq.so' \
 	  -cmd static $(BUILD)/static_test
 
 # A counted number of runs of each fuzz target; CLAIMQ_SOAK=N: N minutes.
@@ -278,7 +280,7 @@ ASANFILES = {smoke oom fault_* !fault_matrix}
 
 # The same extension built or surrounded otherwise: by those tests that can tell
 # the difference.
-builds-ready: test-ready asan debug $(POLL) $(BUILD)/threads_test
+builds-ready: test-ready debug $(POLL) $(BUILD)/threads_test
 
 test-builds: deps
 	@INSTALL=1 $(FUZZRUN) -deps
