@@ -8,8 +8,7 @@
 {{S}}.claimq_slot WHERE lane=:lane AND expires_at_ms>:now
 
 -- fragment: LIMIT_GROUP_LEASES
-{{S}}.claimq_slot INDEXED BY claimq_slot_by_group
-WHERE group_id=:group AND group_id>0 AND expires_at_ms>:now
+{{S}}.claimq_slot WHERE lane=:lane AND group_id=:group AND expires_at_ms>:now
 
 -- fragment: LIMIT_LANE_HELD
 -- The same where not all that is held has a slot.
@@ -180,10 +179,8 @@ ORDER BY {{LANE_INDEX_ORDER}} LIMIT :limit
 
 -- name: LIMIT_PLACE_GROUPS
 -- The groups of the jobs of a list, those that are not there.
-INSERT INTO {{S}}.claimq_group(lane, group_key, opens_at_ms)
-SELECT DISTINCT j.lane, j.group_key, (
-    SELECT iif(p.group_max_active=0 OR p.group_rate=0, 9223372036854775807, -1)
-    FROM {{S}}.claimq_policy AS p WHERE p.lane=j.lane)
+INSERT INTO {{S}}.claimq_group(lane, group_key)
+SELECT DISTINCT j.lane, j.group_key
 FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_job AS j
 WHERE j.job_id=l.id AND j.group_key IS NOT NULL
 ON CONFLICT DO NOTHING
@@ -217,20 +214,27 @@ FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_job AS j
 WHERE j.job_id=l.id AND j.head_id IS NOT NULL
 
 -- name: LIMIT_HEAD_OF
--- The head of a new job; and whether its group is open, and what comes first
--- there.
+-- The head of a new job, and what comes first there; and whether it is known
+-- without a closer look from when on it may be taken from: it has a job, or it
+-- has none at all, and nothing counts for its group.
 SELECT h.head_id AS head_id, h.priority AS priority,
   h.created_at_ms AS created_at_ms, h.job_id AS job_id,
-  g.opens_at_ms AS opens_at_ms
+  h.job_id IS NOT NULL OR h.place IS NULL
+    AND NOT EXISTS(SELECT 1 FROM {{S}}.claimq_slot AS s
+      WHERE s.lane=:lane AND s.group_id=g.group_id)
+    AND NOT EXISTS(SELECT 1 FROM {{S}}.claimq_start AS s
+      WHERE s.lane=:lane AND s.group_id=g.group_id)
+    AND EXISTS(SELECT 1 FROM {{S}}.claimq_policy AS p
+      WHERE p.lane=:lane AND ifnull(p.group_max_active, 1)>0
+        AND ifnull(p.group_rate, 1)>0) AS known
 FROM {{S}}.claimq_group AS g CROSS JOIN {{S}}.claimq_head AS h
 WHERE g.lane=:lane AND g.group_key=:group_key AND h.group_id=g.group_id
   AND h.partition=:partition AND h.capabilities=:capabilities
 
 -- name: LIMIT_HEAD_FIRST
 -- A new job is the first of its head.
-UPDATE {{S}}.claimq_head SET due=iif(:opens<0, iif(place>=0, place, due), NULL),
-  place=:opens, priority=:priority, created_at_ms=:now,
-  job_id={{WROTE :job}}
+UPDATE {{S}}.claimq_head SET place=iif(job_id IS NULL, -1, place),
+  priority=:priority, created_at_ms=:now, job_id={{WROTE :job}}
 WHERE head_id=:head_id
 
 --------------------------------------------------------------------------
@@ -240,31 +244,32 @@ WHERE head_id=:head_id
 SELECT head_id FROM {{S}}.claimq_head WHERE group_id=:group
 
 -- name: LIMIT_SEEN
--- A head as it is: its first job, and when the next of those that wait is due.
--- (The + lets the index be used: as a column head_id would make SQLite look at
--- each bucket as a number.)
-SELECT g.opens_at_ms AS opens_at_ms, (
-    SELECT iif(p.fair AND g.turn>p.fair_from, g.turn, 0)
-    FROM {{S}}.claimq_policy AS p WHERE p.lane=h.lane) AS turn, (
+-- A head as it stands, and what it should say: the first of its jobs, ready or
+-- not; and if that is ready, when the next of those that wait is due.  (The +
+-- lets the index be used: as a column head_id would make SQLite look at each
+-- bucket as a number.)
+SELECT h.lane AS lane, h.group_id AS group_id, h.place AS place, h.due AS due,
+  h.turn AS turn, h.job_id AS job_id, h.priority AS priority,
+  h.created_at_ms AS created_at_ms, f.due AS first_due, f.job_id AS first_id,
+  f.priority AS first_priority, f.created_at_ms AS first_created,
+  iif(f.due<0, (
     SELECT min(due) FROM {{LANE_INDEX}}
     WHERE lane=h.lane AND partition=h.partition
-      AND bucket=+h.head_id AND due>=0 AND terminal_at_ms IS NULL) AS wait,
-  f.job_id AS job_id, f.priority AS priority, f.created_at_ms AS created_at_ms
-FROM {{S}}.claimq_head AS h CROSS JOIN {{S}}.claimq_group AS g
-  LEFT JOIN {{S}}.claimq_job AS f ON f.job_id=(
-    SELECT job_id FROM {{LANE_INDEX}}
-    WHERE lane=h.lane AND partition=h.partition
-      AND bucket=+h.head_id AND due=-1 AND terminal_at_ms IS NULL
-    ORDER BY priority DESC, created_at_ms, job_id LIMIT 1)
-WHERE h.head_id=:head_id AND g.group_id=h.group_id
+      AND bucket=+h.head_id AND due>=0 AND terminal_at_ms IS NULL),
+    f.due) AS wait, (
+    SELECT g.turn FROM {{S}}.claimq_group AS g
+    WHERE g.group_id=h.group_id) AS group_turn
+FROM {{S}}.claimq_head AS h
+  LEFT JOIN {{S}}.claimq_job AS f INDEXED BY claimq_job_by_due
+    ON f.lane=h.lane AND f.partition=h.partition AND f.bucket=+h.head_id
+      AND f.due IS NOT NULL AND f.terminal_at_ms IS NULL
+WHERE h.head_id=:head_id
+ORDER BY f.due, f.priority DESC, f.created_at_ms, f.job_id LIMIT 1
 
 -- name: LIMIT_SEE
 -- Write down what was seen.
-UPDATE {{S}}.claimq_head SET
-  place=iif(:job_id IS NULL, max(:wait, :opens_at_ms), :opens_at_ms),
-  due=iif(:job_id IS NOT NULL AND :opens_at_ms<0, :wait, NULL),
-  turn={{WROTE :turn}}, job_id=:job_id, priority=:priority,
-  created_at_ms=:created_at_ms
+UPDATE {{S}}.claimq_head SET place={{WROTE :place}}, due=:due, turn=:turn,
+  job_id=:job, priority=:priority, created_at_ms=:created_at_ms
 WHERE head_id=:head_id
 
 -- name: LIMIT_HEAD_PARTITION
@@ -279,10 +284,6 @@ SELECT group_id FROM {{S}}.claimq_head WHERE head_id=:head_id
 SELECT DISTINCT h.group_id AS head_id
 FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_head AS h
 WHERE h.head_id=l.id
-
--- name: LIMIT_GROUP_OPENS
-UPDATE {{S}}.claimq_group SET opens_at_ms={{WROTE :opens}}
-WHERE group_id=:group
 
 -- name: LIMIT_GROUP_BEGUN
 -- A claim of the group begins.
@@ -324,7 +325,14 @@ WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
   AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 
 -- fragment: LIMIT_SLOT
-slot=iif(l.claim_id IS NULL, NULL, :slot)
+-- :slot: 1 if the lane keeps groups, 0 if it only counts leases; or NULL.
+slot=CASE WHEN l.claim_id IS NULL THEN NULL
+          WHEN :slot THEN {{LIMIT_GROUP_ID}} ELSE :slot END
+
+-- fragment: LIMIT_GROUP_ID
+-- The group of job j, 0 if it has none.
+ifnull((SELECT g.group_id FROM {{S}}.claimq_group AS g
+        WHERE g.lane=j.lane AND g.group_key=j.group_key), 0)
 
 -- name: LIMIT_STAMP like LANE_STAMP
 UPDATE {{S}}.claimq_job AS j SET {{LANE_GIVE}}, {{LANE_GIVE_UP}}, {{LIMIT_SLOT}}
@@ -337,9 +345,7 @@ WHERE {{LANE_TAKEABLE}} AND {{LANE_GRANTABLE}} AND {{LIMIT_SAME}}
 
 -- name: LIMIT_TAKEN
 -- What a claim has to know of the jobs it took: their groups and heads.
-SELECT job_id, head_id, ifnull((
-    SELECT g.group_id FROM {{S}}.claimq_group AS g
-    WHERE g.lane=j.lane AND g.group_key=j.group_key), 0) AS group_id
+SELECT job_id, head_id, {{LIMIT_GROUP_ID}} AS group_id
 FROM {{S}}.claimq_job AS j WHERE job_id=:job
 
 -- name: LIMIT_SLOT_ADD
@@ -349,15 +355,17 @@ VALUES(:lane, :expires, {{WROTE :job}}, :group)
 
 -- name: LIMIT_SLOT_FREE
 DELETE FROM {{S}}.claimq_slot
-WHERE lane=:lane AND expires_at_ms=:expires AND job_id=:job AND {{WROTE 1}}
+WHERE lane=:lane AND group_id=:group AND expires_at_ms=:expires
+  AND job_id=:job AND {{WROTE 1}}
 
 -- name: LIMIT_SLOT_RENEW like LIMIT_SLOT_FREE
 UPDATE {{S}}.claimq_slot SET expires_at_ms={{WROTE :until}}
-WHERE lane=:lane AND expires_at_ms=:expires AND job_id=:job
+WHERE lane=:lane AND group_id=:group AND expires_at_ms=:expires
+  AND job_id=:job
 
 -- name: LIMIT_SLOTS_OF
 -- Which jobs of a list have a slot, or stand with a group?
-SELECT j.job_id AS job_id, j.lane AS lane, j.slot IS NOT NULL AS slot,
+SELECT j.job_id AS job_id, j.lane AS lane, j.slot AS slot,
   ifnull(j.expires_at_ms, 0) AS expires_at_ms, j.head_id AS head_id
 FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_job AS j
 WHERE j.job_id=l.id AND (j.slot IS NOT NULL OR j.head_id IS NOT NULL)
@@ -385,18 +393,16 @@ ORDER BY job_id
 -- name: LIMIT_COUNT_NONE
 DELETE FROM {{S}}.claimq_slot WHERE lane=:lane AND {{WROTE 1}}
 
--- name: LIMIT_COUNT_SLOTS like LIMIT_PLACE_GROUPS
-INSERT INTO {{S}}.claimq_slot(lane, expires_at_ms, job_id, group_id)
-SELECT j.lane, ifnull(j.expires_at_ms, 0), {{WROTE j.job_id}}, ifnull((
-    SELECT g.group_id FROM {{S}}.claimq_group AS g
-    WHERE g.lane=j.lane AND g.group_key=j.group_key), 0)
-FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_job AS j
+-- name: LIMIT_COUNT_JOBS like LIMIT_PLACE_GROUPS
+UPDATE {{S}}.claimq_job AS j SET slot=claimq__note(:wrote, {{LIMIT_GROUP_ID}})
+FROM (SELECT id FROM claimq__ids(:ids)) AS l
 WHERE j.job_id=l.id
 
--- name: LIMIT_COUNT_JOBS like LIMIT_PLACE_GROUPS
-UPDATE {{S}}.claimq_job SET slot={{WROTE 1}}
-FROM (SELECT id FROM claimq__ids(:ids)) AS l
-WHERE job_id=l.id AND slot IS NULL
+-- name: LIMIT_COUNT_SLOTS like LIMIT_PLACE_GROUPS
+INSERT INTO {{S}}.claimq_slot(lane, expires_at_ms, job_id, group_id)
+SELECT j.lane, ifnull(j.expires_at_ms, 0), {{WROTE j.job_id}}, j.slot
+FROM claimq__ids(:ids) AS l CROSS JOIN {{S}}.claimq_job AS j
+WHERE j.job_id=l.id
 
 -- name: LIMIT_RECOUNT
 -- A job was changed, maybe while it was held by a claim that has expired: the
@@ -424,16 +430,16 @@ WHERE lane=:lane AND group_id IN (
     SELECT 0 UNION ALL
     SELECT g.group_id FROM {{S}}.claimq_group AS g
       INDEXED BY claimq_group_by_time
-    WHERE g.lane=:lane AND g.at_ms>:now)
+    WHERE g.lane=:lane AND g.at_ms>:now AND g.at_ms>0)
   AND at_ms>:now
 
 -- name: LIMIT_BACK_WHICH
 SELECT group_id FROM {{S}}.claimq_group INDEXED BY claimq_group_by_time
-WHERE lane=:lane AND at_ms>:now
+WHERE lane=:lane AND at_ms>:now AND at_ms>0
 
 -- name: LIMIT_BACK_GROUPS like LIMIT_BACK_ROW
 UPDATE {{S}}.claimq_group SET at_ms={{WROTE :now}}
-WHERE lane=:lane AND at_ms>:now
+WHERE lane=:lane AND at_ms>:now AND at_ms>0
 
 --------------------------------------------------------------------------
 -- claimq_vacuum()
@@ -521,12 +527,9 @@ SELECT 'claimq_slot' AS table_name, s.job_id AS row_key,
        ELSE 'is not the lease of its job' END AS problem
 FROM {{S}}.claimq_slot AS s LEFT JOIN {{S}}.claimq_job AS j
   ON j.job_id=s.job_id
-WHERE j.slot IS NULL OR j.lane<>s.lane
+WHERE j.slot IS NULL OR j.lane<>s.lane OR j.slot<>s.group_id
   OR ifnull(j.expires_at_ms, 0)<>s.expires_at_ms
-  OR s.group_id<>ifnull((
-    SELECT g.group_id FROM {{S}}.claimq_group AS g
-    WHERE g.lane=j.lane AND g.group_key=j.group_key), 0)
-    AND s.group_id<>0
+  OR s.group_id<>{{LIMIT_GROUP_ID}} AND s.group_id<>0
 
 -- name: LIMIT_CHECK_JOBS like CHECK
 SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
@@ -547,26 +550,23 @@ FROM (SELECT job_id, CASE
     THEN 'head_id is not of its group'
     WHEN slot IS NOT NULL AND NOT EXISTS (
       SELECT 1 FROM {{S}}.claimq_slot AS s WHERE s.job_id=j.job_id
-        AND s.lane=j.lane AND s.expires_at_ms=j.expires_at_ms)
+        AND s.lane=j.lane AND s.group_id=j.slot
+        AND s.expires_at_ms=j.expires_at_ms)
     THEN 'has a slot that is not in claimq_slot'
     WHEN NOT claimq__sound(group_key) {{CHECK_UNSOUND}}
   END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
 WHERE problem IS NOT NULL
 
 -- name: LIMIT_CHECK_GROUPS like CHECK
--- Not those that are to be looked at again.
 SELECT 'claimq_group' AS table_name, g.group_id AS row_key,
-  CASE WHEN l.lane IS NULL OR NOT l.groups THEN 'its lane keeps no groups'
-       ELSE 'opens_at_ms is after it opens' END AS problem
+  'its lane keeps no groups' AS problem
 FROM {{S}}.claimq_group AS g LEFT JOIN {{S}}.claimq_policy AS l
   ON l.lane=g.lane
 WHERE l.lane IS NULL OR NOT l.groups
-  OR ifnull(g.group_key<l.look_from, 1)
-    AND g.opens_at_ms>0
-    AND claimq__opens(g.lane, g.group_id, g.opens_at_ms-1, NULL)<0
 
 -- name: LIMIT_CHECK_HEADS like CHECK
--- place may be -1 although the group has opened only since.
+-- place may be -1 although the group has opened only since.  Of a group that is
+-- to be looked at again it may also be too late.
 SELECT 'claimq_head' AS table_name, head_id AS row_key, problem
 FROM (SELECT h.head_id, CASE
     WHEN g.group_id IS NULL OR g.lane<>h.lane
@@ -578,9 +578,10 @@ FROM (SELECT h.head_id, CASE
       ORDER BY j.priority DESC, j.created_at_ms, j.job_id LIMIT 1)
     THEN 'job_id is not its first job'
     WHEN h.place IS NULL AND (h.job_id IS NOT NULL OR w.due IS NOT NULL)
-      OR h.place>iif(h.job_id IS NULL, max(w.due, g.opens_at_ms),
-                     g.opens_at_ms)
       OR h.place=-1 AND (h.job_id IS NULL OR h.due IS NOT w.due)
+      OR h.place>0 AND (h.job_id IS NOT NULL OR w.due<h.place)
+        AND ifnull(g.group_key<l.look_from, 1)
+        AND claimq__opens(h.lane, h.group_id, h.place-1, NULL)<0
     THEN 'place is not when it can be taken from'
     WHEN ifnull(g.group_key<l.look_from, 1)
       AND h.turn<>iif(l.fair AND g.turn>l.fair_from, g.turn, 0)

@@ -973,9 +973,9 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
                          : pL->bGroups ? CQ_SQL_LIMIT_STAMP_NEW
                          : CQ_SQL_LIMIT_STAMP_STAY);
   int i, bAll = 1;
+  i64 iHead;
   assert( pC->pRows->nRow>0 );
-  if( pL && pL->bSlots ) claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_slot, 1);
-  else if( pL ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
+  if( pL && !pL->bSlots ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
   claimqBindCommonText(p, &s, CQ_P_owner, pC->owner);
   claimqBindCommonText(p, &s, CQ_P_incarnation, pC->incarnation);
   claimqBindCommonInt(p, &s, CQ_P_now, pC->lease.iNow);
@@ -984,6 +984,10 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
     const CqCell *aLease = &a[CQ_LANE_NCOL];
     assert( claimqCellGetText(&aLease[CQ_CLAIM_ID]).z!=0 );
     if( i>0 ) claimqStmtReset(&s);
+    if( pL && pL->bSlots ){
+      claimqBindInt(p, &s, CQ_LANE_STAMP_NEW_slot,
+                    claimqGroupPicked(pL, i, &iHead));
+    }
     claimqBindCommonInt(p, &s, CQ_P_head, a[CQ_COL_LANE_HEAD_job_id].u.i);
     claimqBindCommonText(p, &s, CQ_P_claim,
                          claimqCellGetText(&aLease[CQ_CLAIM_ID]));

@@ -146,7 +146,7 @@ CQ_PRIV void claimqLaneOver(CqOp *p, const CqIds *pIds, int bFailed){
     cqEndCollect(p, CQ_SQL_END_WOKEN, &gone, &woken);
   }
   cqEndExec(p, CQ_SQL_END_NEXT, &gone);
-  claimqHeadsSee(p, &woken);
+  claimqHeadsSee(p, 0, &woken);
   claimqIdsClear(&woken);
   claimqIdsClear(&gone);
 }
@@ -233,6 +233,6 @@ CQ_PRIV void claimqLaneDeleted(CqOp *p, CqCall *pCall){
   cqEndExec(p, CQ_SQL_STEP_GONE, &one);
   if( iHead ){
     CqIds head = claimqLaneOne(&iHead);
-    claimqHeadsSee(p, &head);
+    claimqHeadsSee(p, 0, &head);
   }
 }

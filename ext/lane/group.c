@@ -489,6 +489,19 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
 }
 
 /*
+** Where the i-th of the jobs that were chosen stands: its group, or 0; and its
+** head, or 0.
+*/
+CQ_PRIV i64 claimqGroupPicked(const CqLaneLimit *pL, int i, i64 *piHead){
+  const CqOffer *pO = &pL->aOffer[i];
+  *piHead = 0;
+  if( i>=pL->nPicked ) return 0;
+  assert( pO->iHead>=0 );
+  *piHead = pL->aHead[pO->iHead].set.iHead;
+  return pL->aGroup[pO->iGroup].iGroup;
+}
+
+/*
 ** Pick jobs in a lane that keeps groups: collect what the sets offer, and let
 ** core/limit.c choose.
 */
@@ -512,6 +525,7 @@ CQ_PRIV void claimqLimitChoose(CqOp *p, CqClaim *pC){
     }
   }
   cqLimitTurns(p, pC, nTake);
+  pL->nPicked = pL->loose.n ? 0 : nTake;
   if( pL->late.n<CQ_DUE_FEW ) pL->late.n = 0;
 }
 
@@ -579,62 +593,160 @@ CQ_PRIV i64 claimqGroupOpens(
   return room.eWhy==CQ_LIMIT_NONE ? -1 : room.iNext;
 }
 
+/* What heads are looked at with. */
+typedef struct CqSight CqSight;
+struct CqSight {
+  CqLaneLimit *pL;                /* Limits of the lane, if they are known */
+  CqLaneLimit *pOwn;              /* They were read here */
+  i64 iGroup;                     /* The group that was asked last; or 0 */
+  i64 iOpens;                     /* What it said */
+};
+
+static void cqSightDone(CqSight *pS){
+  if( pS->pOwn ) sqlite3_free((char*)pS->pOwn->lane.z);
+  claimqLimitFree(pS->pOwn);
+  pS->pOwn = pS->pL = 0;
+}
+
 /*
-** Look at a head again, whose group is as it was, and write down what was seen.
-** (In one statement SQLite would look for the first job once for each column
-** that is about it.)
+** When the group of the head that pSeen, LIMIT_SEEN, stands on lets a claim
+** begin; -1: now.  Where nobody has counted yet what is held, the next claim
+** will find out.
 */
-static void cqHeadSee(CqOp *p, i64 iHead){
-  static const int aCol[][2] = {
-    { CQ_COL_LIMIT_SEEN_opens_at_ms, CQ_LIMIT_SEE_opens_at_ms },
+static i64 cqSightOpens(CqOp *p, CqSight *pS, const CqStmt *pSeen){
+  CqText lane = claimqColText(p, pSeen, CQ_COL_LIMIT_SEEN_lane);
+  i64 iGroup = claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_group_id);
+  if( p->rc==SQLITE_OK
+   && (pS->pL==0 || (pS->pOwn && !claimqTextEq(pS->pL->lane, lane)))
+  ){
+    CqPolicy policy;
+    cqSightDone(pS);
+    pS->iGroup = 0;
+    pS->pL = pS->pOwn = claimqLimitOfLane(p, lane, &policy);
+    if( pS->pL ) pS->pL->lane.z = claimqTextDup(p, lane);
+  }
+  if( p->rc || pS->pL==0 ) return -1;
+  if( iGroup!=pS->iGroup ){
+    pS->iGroup = iGroup;
+    pS->iOpens = pS->pL->group.nActive>0 && !pS->pL->bCounted ? -1
+        : claimqGroupOpens(p, pS->pL, iGroup, claimqStr(0));
+  }
+  return pS->iOpens;
+}
+
+#define CQ_HINT_PLACE    0        /* What a head tells */
+#define CQ_HINT_DUE      1
+#define CQ_HINT_TURN     2
+#define CQ_HINT_JOB      3
+#define CQ_HINT_PRIORITY 4
+#define CQ_HINT_CREATED  5
+#define CQ_NHINT         6
+typedef struct CqHint CqHint;
+struct CqHint {
+  i64 a[CQ_NHINT];
+  u8 aHas[CQ_NHINT];              /* 0: NULL */
+};
+
+static void cqHintSet(CqHint *pHint, int i, i64 iVal){
+  pHint->a[i] = iVal;
+  pHint->aHas[i] = 1;
+}
+
+/*
+** What the head that pSeen, LIMIT_SEEN, stands on is to tell, into *pHint.
+*/
+static void cqHeadHint(
+  CqOp *p, CqSight *pS, const CqStmt *pSeen, CqHint *pHint
+){
+  i64 iTurn = claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_turn);
+  memset(pHint, 0, sizeof(*pHint));
+  if( claimqColType(pSeen, CQ_COL_LIMIT_SEEN_first_due)!=SQLITE_NULL ){
+    i64 iFirst = claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_first_due);
+    i64 iOpens = cqSightOpens(p, pS, pSeen);
+    i64 iWait = claimqColTime(pSeen, CQ_COL_LIMIT_SEEN_wait);
+    cqHintSet(pHint, CQ_HINT_PLACE, iFirst>iOpens ? iFirst : iOpens);
+    if( iFirst<0 ){
+      if( iOpens<0 && iWait!=CQ_NO_TIME ){
+        cqHintSet(pHint, CQ_HINT_DUE, iWait);
+      }
+      cqHintSet(pHint, CQ_HINT_JOB,
+                claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_first_id));
+      cqHintSet(pHint, CQ_HINT_PRIORITY,
+                claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_first_priority));
+      cqHintSet(pHint, CQ_HINT_CREATED,
+                claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_first_created));
+    }
+  }
+  if( pS->pL ){
+    iTurn = claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_group_turn);
+    if( !pS->pL->bFair || iTurn<=pS->pL->iFairFrom ) iTurn = 0;
+  }
+  cqHintSet(pHint, CQ_HINT_TURN, iTurn);
+}
+
+/*
+** Look at a head again, and write down what was seen if that is not what it
+** tells.
+*/
+static void cqHeadSee(CqOp *p, CqSight *pS, i64 iHead){
+  static const struct { int iCol, iParam; } a[CQ_NHINT] = {
+    { CQ_COL_LIMIT_SEEN_place, CQ_LIMIT_SEE_place },
+    { CQ_COL_LIMIT_SEEN_due, CQ_LIMIT_SEE_due },
     { CQ_COL_LIMIT_SEEN_turn, CQ_LIMIT_SEE_turn },
-    { CQ_COL_LIMIT_SEEN_wait, CQ_LIMIT_SEE_wait },
-    { CQ_COL_LIMIT_SEEN_job_id, CQ_LIMIT_SEE_job_id },
+    { CQ_COL_LIMIT_SEEN_job_id, CQ_LIMIT_SEE_job },
     { CQ_COL_LIMIT_SEEN_priority, CQ_LIMIT_SEE_priority },
     { CQ_COL_LIMIT_SEEN_created_at_ms, CQ_LIMIT_SEE_created_at_ms },
   };
   CqStmt seen = claimqStmt(p, CQ_SQL_LIMIT_SEEN), s;
-  int i, bSeen;
+  CqHint hint;
+  int i, bWrite = 0;
   claimqBindInt(p, &seen, CQ_LIMIT_SEEN_head_id, iHead);
-  bSeen = claimqStep(p, &seen);
-  if( bSeen ){
-    s = claimqStmt(p, CQ_SQL_LIMIT_SEE);
-    claimqBindInt(p, &s, CQ_LIMIT_SEE_head_id, iHead);
-    for(i=0; i<CQ_ARRAYSIZE(aCol); i++){
-      claimqBindValue(p, &s, aCol[i][1], claimqColValue(&seen, aCol[i][0]));
+  if( claimqStep(p, &seen) ){
+    cqHeadHint(p, pS, &seen, &hint);
+    for(i=0; i<CQ_NHINT; i++){
+      bWrite |= claimqColInt(&seen, a[i].iCol)!=hint.a[i]
+             || (claimqColType(&seen, a[i].iCol)!=SQLITE_NULL)!=hint.aHas[i];
     }
   }
   claimqStmtDone(p, &seen);
-  if( bSeen ) claimqExec(p, &s);
-}
-
-CQ_PRIV void claimqHeadsSee(CqOp *p, const CqIds *pIds){
-  int i;
-  for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++) cqHeadSee(p, pIds->a[i]);
+  if( p->rc || !bWrite ) return;
+  s = claimqStmt(p, CQ_SQL_LIMIT_SEE);
+  claimqBindInt(p, &s, CQ_LIMIT_SEE_head_id, iHead);
+  for(i=0; i<CQ_NHINT; i++){
+    if( hint.aHas[i] ) claimqBindInt(p, &s, a[i].iParam, hint.a[i]);
+    else claimqBindNull(p, &s, a[i].iParam);
+  }
+  claimqExec(p, &s);
 }
 
 /*
-** Look at groups again, and at all of their heads.
+** Look at the heads of a list again.
+*/
+CQ_PRIV void claimqHeadsSee(CqOp *p, CqLaneLimit *pL, const CqIds *pIds){
+  CqSight sight;
+  int i;
+  memset(&sight, 0, sizeof(sight));
+  sight.pL = pL;
+  for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++) cqHeadSee(p, &sight, pIds->a[i]);
+  cqSightDone(&sight);
+}
+
+/*
+** Look at groups again: at all of their heads.
 */
 CQ_PRIV void claimqGroupsLook(CqOp *p, CqLaneLimit *pL, const CqIds *pIds){
   CqIds heads;
   int i;
   memset(&heads, 0, sizeof(heads));
   for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++){
-    i64 iOpens = claimqGroupOpens(p, pL, pIds->a[i], claimqStr(0));
-    CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_GROUP_OPENS);
-    claimqBindInt(p, &s, CQ_LIMIT_GROUP_OPENS_group, pIds->a[i]);
-    claimqBindInt(p, &s, CQ_LIMIT_GROUP_OPENS_opens, iOpens);
-    claimqExec(p, &s);
-    heads.n = 0;
-    s = claimqStmt(p, CQ_SQL_LIMIT_HEADS_OF);
+    CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_HEADS_OF);
     claimqBindInt(p, &s, CQ_LIMIT_HEADS_OF_group, pIds->a[i]);
     while( claimqStep(p, &s) ){
       claimqIdsAdd(p, &heads, claimqColInt(&s, CQ_COL_LIMIT_HEADS_OF_head_id));
     }
     claimqStmtDone(p, &s);
-    claimqHeadsSee(p, &heads);
   }
+  claimqHeadsSee(p, pL, &heads);
   claimqIdsClear(&heads);
 }
 
@@ -649,7 +761,7 @@ CQ_PRIV void claimqGroupTook(
 ){
   CqStmt s;
   int i;
-  if( bTook ){
+  if( bTook && (pL->bFair || pL->group.nRate>0) ){
     s = claimqStmt(p, CQ_SQL_LIMIT_GROUP_BEGUN);
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
     claimqBindInt(p, &s, CQ_LIMIT_GROUP_BEGUN_turn, iTurn);
@@ -666,25 +778,20 @@ CQ_PRIV void claimqGroupTook(
 }
 
 /*
-** Something happened to a job of head iHead, or to its lease.
+** Something happened to a job that stands with a group, or to its lease.
 */
-CQ_PRIV void claimqGroupChanged(CqOp *p, CqLaneLimit *pL, i64 iHead){
-  CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_GROUP_OF);
-  i64 iGroup = 0;
-  CqIds ids;
-  claimqBindInt(p, &s, CQ_LIMIT_GROUP_OF_head_id, iHead);
-  if( claimqStep(p, &s) ){
-    iGroup = claimqColInt(&s, CQ_COL_LIMIT_GROUP_OF_group_id);
+CQ_PRIV void claimqGroupChanged(CqOp *p, const CqSlotUse *pU){
+  i64 iGroup = pU->iGroup;
+  CqIds one = claimqLaneOne(&iGroup);
+  if( iGroup==0 ){
+    CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_GROUP_OF);
+    claimqBindInt(p, &s, CQ_LIMIT_GROUP_OF_head_id, pU->iHead);
+    if( claimqStep(p, &s) ){
+      iGroup = claimqColInt(&s, CQ_COL_LIMIT_GROUP_OF_group_id);
+    }
+    claimqStmtDone(p, &s);
   }
-  claimqStmtDone(p, &s);
-  if( p->rc || iGroup==0 ) return;
-  if( pL->group.nActive>=0 ){
-    ids = claimqLaneOne(&iGroup);
-    claimqGroupsLook(p, pL, &ids);
-  }else{
-    ids = claimqLaneOne(&iHead);
-    claimqHeadsSee(p, &ids);
-  }
+  claimqGroupsLook(p, 0, &one);
 }
 
 /*
@@ -699,18 +806,22 @@ CQ_PRIV void claimqGroupSee(CqOp *p, const CqIds *pIds){
     claimqIdsAdd(p, &heads, claimqColInt(&s, CQ_COL_LIMIT_PLACED_head_id));
   }
   claimqStmtDone(p, &s);
-  claimqHeadsSee(p, &heads);
+  claimqHeadsSee(p, 0, &heads);
   claimqIdsClear(&heads);
 }
 
 /*
-** Let the jobs of a list stand with their groups.
+** Let the jobs of a list stand with their groups; then look at the heads.
 */
-CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
-  if( p->rc || pIds->n==0 ) return;
+CQ_PRIV void claimqGroupStand(CqOp *p, const CqIds *pIds){
   claimqLimitList(p, CQ_SQL_LIMIT_PLACE_GROUPS, pIds);
   claimqLimitList(p, CQ_SQL_LIMIT_PLACE_HEADS, pIds);
   claimqLimitList(p, CQ_SQL_LIMIT_PLACE_JOBS, pIds);
+}
+
+CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
+  if( p->rc || pIds->n==0 ) return;
+  claimqGroupStand(p, pIds);
   claimqGroupSee(p, pIds);
 }
 

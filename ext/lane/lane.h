@@ -279,6 +279,7 @@ struct CqSlotUse {
   i64 iExpires;
   i64 iHead;                      /* 0: it does not stand with a group */
   u8 bSlot;
+  i64 iGroup;                     /* ... of this group; 0: of none */
 };
 /* What a job waits for: one that is new, or that is given back. */
 typedef struct CqAfter CqAfter;
@@ -414,6 +415,8 @@ struct CqLaneLimit {
   int nHead, nHeadAlloc;
   CqOffer *aOffer;                /* What it is */
   int nOffer, nOfferAlloc;
+  int nPicked;                    /* The first are the jobs picked, in order,
+                                  ** and all stand with their groups */
   i64 *aTurn;                     /* Turns of the jobs picked */
   CqIds late, wrong;              /* Heads to put in order */
   CqIds loose;                    /* Picked jobs that do not stand with their
@@ -475,15 +478,19 @@ CQ_PRIV i64 claimqLimitLater(CqOp*, CqClaim*);
 /* When a group, or the lane (0), lets a claim begin; -1: now. */
 CQ_PRIV i64 claimqGroupOpens(CqOp*, const CqLaneLimit*, i64 iGroup, CqText key);
 /* Look again: at groups and all of their heads; at heads. */
+/* (The limits may be 0: then they are read if they matter.) */
 CQ_PRIV void claimqGroupsLook(CqOp*, CqLaneLimit*, const CqIds*);
-CQ_PRIV void claimqHeadsSee(CqOp*, const CqIds*);
+CQ_PRIV void claimqHeadsSee(CqOp*, CqLaneLimit*, const CqIds*);
 CQ_PRIV void claimqGroupTook(
   CqOp*, CqLaneLimit*, i64 iGroup, i64 iHead, i64 iTurn, int bTook,
   CqIds *pGroups, CqIds *pHeads);
-CQ_PRIV void claimqGroupChanged(CqOp*, CqLaneLimit*, i64 iHead);
+CQ_PRIV void claimqGroupChanged(CqOp*, const CqSlotUse*);
+/* The group and the head of the i-th job that was chosen. */
+CQ_PRIV i64 claimqGroupPicked(const CqLaneLimit*, int i, i64 *piHead);
 /* Look again at the heads that the jobs of a list stand with. */
 CQ_PRIV void claimqGroupSee(CqOp*, const CqIds*);
 /* Let jobs stand with their groups: those of a list; some of a claim's. */
+CQ_PRIV void claimqGroupStand(CqOp*, const CqIds*);
 CQ_PRIV void claimqGroupPlace(CqOp*, const CqIds*);
 CQ_PRIV void claimqGroupPlaceSome(CqOp*, CqClaim*);
 CQ_PRIV void claimqGroupLookSome(CqOp*, CqLaneLimit*);

@@ -51,8 +51,7 @@ static i64 cqLimitAsk(
   i64 n = iElse;
   int bLane = eStmt==CQ_SQL_LIMIT_LANE_LIVE || eStmt==CQ_SQL_LIMIT_LANE_END
            || eStmt==CQ_SQL_LIMIT_LANE_ALL || eStmt==CQ_SQL_LIMIT_LANE_ALL_END;
-  int bGroup = eStmt==CQ_SQL_LIMIT_GROUP_LIVE || eStmt==CQ_SQL_LIMIT_GROUP_END;
-  if( !bGroup ) claimqBindText(p, &s, CQ_LIMIT_LANE_LIVE_lane, pUse->lane);
+  claimqBindText(p, &s, CQ_LIMIT_LANE_LIVE_lane, pUse->lane);
   if( !bLane ) claimqBindInt(p, &s, CQ_LIMIT_LANE_LIVE_group, pUse->iGroup);
   if( eStmt==CQ_SQL_LIMIT_GROUP_ALL || eStmt==CQ_SQL_LIMIT_GROUP_ALL_END ){
     claimqBindText(p, &s, CQ_LIMIT_LANE_LIVE_key, pUse->key);
@@ -388,14 +387,15 @@ CQ_PRIV void claimqLimitCount(CqOp *p, CqLaneLimit *pL){
   claimqBindText(p, &s, CQ_LIMIT_COUNT_NONE_lane, pL->lane);
   claimqExec(p, &s);
   if( held.n ){
-    if( pL->bGroups ) claimqGroupPlace(p, &held);
-    claimqLimitList(p, CQ_SQL_LIMIT_COUNT_SLOTS, &held);
+    if( pL->bGroups ) claimqGroupStand(p, &held);
     claimqLimitList(p, CQ_SQL_LIMIT_COUNT_JOBS, &held);
+    claimqLimitList(p, CQ_SQL_LIMIT_COUNT_SLOTS, &held);
   }
   s = claimqStmt(p, CQ_SQL_LIMIT_COUNTED);
   claimqBindText(p, &s, CQ_LIMIT_COUNTED_lane, pL->lane);
   claimqExec(p, &s);
   pL->bCounted = p->rc==SQLITE_OK;
+  if( pL->bGroups ) claimqGroupSee(p, &held);
   claimqIdsClear(&held);
 }
 
@@ -482,7 +482,9 @@ CQ_PRIV void claimqLimitTaken(
   for(i=0; i<pIds->n && p->rc==SQLITE_OK; i++){
     i64 iJob = pIds->a[i], iGroup = 0, iHead = 0;
     i64 iMine = aTurn && i<nTaken ? aTurn[i] : 0;
-    if( pL->bGroups ){
+    if( pL->bGroups && i<pL->nPicked ){
+      iGroup = claimqGroupPicked(pL, i, &iHead);
+    }else if( pL->bGroups ){
       s = claimqStmt(p, CQ_SQL_LIMIT_TAKEN);
       claimqBindInt(p, &s, CQ_LIMIT_TAKEN_job, iJob);
       if( claimqStep(p, &s) ){
@@ -501,7 +503,7 @@ CQ_PRIV void claimqLimitTaken(
                                  &groups, &heads);
   }
   claimqGroupsLook(p, pL, &groups);
-  claimqHeadsSee(p, &heads);
+  claimqHeadsSee(p, pL, &heads);
   if( nTaken ){
     s = claimqStmt(p, CQ_SQL_LIMIT_BEGUN);
     claimqBindInt(p, &s, CQ_LIMIT_BEGUN_n, nTaken);
@@ -525,22 +527,18 @@ CQ_PRIV void claimqLimitTaken(
 ** given back or has ended; or its lease now ends at iUntil, if that is not -1.
 */
 CQ_PRIV void claimqLimitChanged(CqOp *p, const CqSlotUse *pU, i64 iUntil){
-  CqLaneLimit *pL;
-  CqPolicy policy;
   CqStmt s;
   if( pU->bSlot ){
     s = claimqStmt(p, iUntil<0 ? CQ_SQL_LIMIT_SLOT_FREE
                                : CQ_SQL_LIMIT_SLOT_RENEW);
     claimqBindText(p, &s, CQ_LIMIT_SLOT_FREE_lane, pU->lane);
+    claimqBindInt(p, &s, CQ_LIMIT_SLOT_FREE_group, pU->iGroup);
     claimqBindInt(p, &s, CQ_LIMIT_SLOT_FREE_job, pU->iJob);
     claimqBindCommonInt(p, &s, CQ_P_expires, pU->iExpires);
     if( iUntil>=0 ) claimqBindCommonInt(p, &s, CQ_P_until, iUntil);
     claimqExec(p, &s);
   }
-  if( pU->iHead==0 || p->rc ) return;
-  pL = claimqLimitOfLane(p, pU->lane, &policy);
-  if( pL ) claimqGroupChanged(p, pL, pU->iHead);
-  claimqLimitFree(pL);
+  if( pU->iHead && p->rc==SQLITE_OK ) claimqGroupChanged(p, pU);
 }
 
 /*
@@ -564,7 +562,8 @@ CQ_PRIV void claimqSlotsOf(CqOp *p, const CqIds *pIds, CqSlots *pList){
     a += pList->n;
     memset(a, 0, sizeof(*a));
     a->iJob = claimqColInt(&s, CQ_COL_LIMIT_SLOTS_OF_job_id);
-    a->bSlot = (u8)claimqColInt(&s, CQ_COL_LIMIT_SLOTS_OF_slot);
+    a->bSlot = claimqColType(&s, CQ_COL_LIMIT_SLOTS_OF_slot)!=SQLITE_NULL;
+    a->iGroup = claimqColInt(&s, CQ_COL_LIMIT_SLOTS_OF_slot);
     a->iExpires = claimqColInt(&s, CQ_COL_LIMIT_SLOTS_OF_expires_at_ms);
     a->iHead = claimqColInt(&s, CQ_COL_LIMIT_SLOTS_OF_head_id);
     a->lane = claimqColText(p, &s, CQ_COL_LIMIT_SLOTS_OF_lane);
@@ -590,7 +589,7 @@ CQ_PRIV void claimqSlotsGone(CqOp *p, CqSlots *pList){
 */
 CQ_PRIV void claimqLimitStampBind(CqOp *p, CqStmt *pS, const CqLaneLimit *pL){
   claimqBindInt(p, pS, CQ_LANE_STAMP_begun, pL->nBegun);
-  if( pL->bSlots ) claimqBindInt(p, pS, CQ_LANE_STAMP_slot, 1);
+  if( pL->bSlots ) claimqBindInt(p, pS, CQ_LANE_STAMP_slot, pL->bGroups);
   else claimqBindNull(p, pS, CQ_LANE_STAMP_slot);
 }
 

@@ -24,9 +24,9 @@ struct CqSubmit {
   u8 bNoKey;                      /* The source key is taken: leave it out */
   i64 iKeep;                      /* ... it stays taken until then; or 0 */
   i64 iHead;                      /* The head it stands with; 0: none yet */
-  i64 iOpens;                     /* When its group opens */
   i64 iReplace;                   /* The job that is changed instead; 0: none */
   u8 bFirst;                      /* It goes before the first one there */
+  u8 bKnown;                      /* It is known when that may be taken */
   u8 bPolicy;                     /* The policy of the lane was asked ... */
   u8 bGrant;                      /* ... and says that it is reclaimed by one,
                                   ** or, next, that it is admitted by one */
@@ -122,7 +122,7 @@ static void cqSubmitGroup(CqOp *p, CqPut *pPut){
   if( claimqStep(p, &s) ){
     i64 iPriority = claimqColInt(&s, CQ_COL_LIMIT_HEAD_OF_priority);
     pS->iHead = claimqColInt(&s, CQ_COL_LIMIT_HEAD_OF_head_id);
-    pS->iOpens = claimqColInt(&s, CQ_COL_LIMIT_HEAD_OF_opens_at_ms);
+    pS->bKnown = (u8)claimqColInt(&s, CQ_COL_LIMIT_HEAD_OF_known);
     pS->bFirst = claimqColType(&s, CQ_COL_LIMIT_HEAD_OF_job_id)==SQLITE_NULL
         || aOpt[CQ_SUBMIT_PRIORITY].i>iPriority
         || (aOpt[CQ_SUBMIT_PRIORITY].i==iPriority && claimqNow(p)<
@@ -271,12 +271,13 @@ static void cqSubmitHead(CqOp *p, CqPut *pPut){
   CqStmt s;
   if( p->rc || pS->after.iWaits ) return;
   if( pS->after.ids.n || claimqDueAt(p, &pPut->aOpt[CQ_SUBMIT_AT],
-          &pPut->aOpt[CQ_SUBMIT_DELAY])>claimqNow(p) ){
+          &pPut->aOpt[CQ_SUBMIT_DELAY])>claimqNow(p)
+   || !pS->bKnown
+  ){
     CqIds one = claimqLaneOne(&pS->iHead);
-    claimqHeadsSee(p, &one);
+    claimqHeadsSee(p, 0, &one);
   }else if( pS->bFirst ){
     s = claimqStmt(p, CQ_SQL_LIMIT_HEAD_FIRST);
-    claimqBindInt(p, &s, CQ_LIMIT_HEAD_FIRST_opens, pS->iOpens);
     claimqBindInt(p, &s, CQ_LIMIT_HEAD_FIRST_priority,
                   pPut->aOpt[CQ_SUBMIT_PRIORITY].i);
     claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));

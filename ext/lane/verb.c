@@ -236,6 +236,7 @@ CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   pL->bAwaited = (u8)claimqColInt(pHead, CQ_COL_LANE_HOLD_awaited);
   pL->slot.iJob = pV->iHead;
   pL->slot.bSlot = claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL;
+  pL->slot.iGroup = claimqColInt(pHead, CQ_COL_LANE_HOLD_slot);
   pL->slot.iHead = claimqColInt(pHead, CQ_COL_LANE_HOLD_head_id);
   pL->slot.iExpires = claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms);
   if( pL->slot.bSlot || pL->slot.iHead ){

@@ -78,19 +78,18 @@ WHEN "claimq: load the extension and use claimq_policy()"()
 BEGIN SELECT RAISE(ABORT, 'claimq: bad_argument: a policy is changed by claimq_policy()'); END;
 
 -- The leases of lanes that limit how many may be live, so that these can be
--- counted.  (Two indexes of claimq_job would do; but SQLite opens all indexes
--- of a table that it inserts into, and lanes without limits would pay 4 % of a
--- claim and its complete, and 7 % of a submit.)
+-- counted: of a group, 0 if the job has none, and of the lane.  The group is
+-- also what stands in claimq_job.slot.  (Two indexes of claimq_job would do;
+-- but SQLite opens all indexes of a table that it inserts into, and lanes
+-- without limits would pay 4 % of a claim and its complete, and 7 % of a
+-- submit.)
 CREATE TABLE {{S}}.claimq_slot(
   lane          TEXT NOT NULL,
+  group_id      INTEGER NOT NULL,
   expires_at_ms INTEGER NOT NULL,
   job_id        INTEGER NOT NULL,
-  group_id      INTEGER NOT NULL,
-  PRIMARY KEY(lane, expires_at_ms, job_id)
+  PRIMARY KEY(lane, group_id, expires_at_ms, job_id)
 ) STRICT, WITHOUT ROWID;
-
-CREATE INDEX {{S}}.claimq_slot_by_group ON claimq_slot(group_id, expires_at_ms)
-  WHERE group_id>0;
 
 -- When claims began: the last `rate` of a lane (group_id 0) and the last
 -- `group_rate` of a group, numbered one after the other.
@@ -102,19 +101,20 @@ CREATE TABLE {{S}}.claimq_start(
   PRIMARY KEY(lane, group_id, seq)
 ) STRICT, WITHOUT ROWID;
 
--- The groups of lanes that keep them: one row for each group_key.
+-- The groups of lanes that keep them: one row for each group_key.  A claim only
+-- writes it if groups take turns or have a rate.  Whether its limits let one
+-- more claim begin is what its leases and starts tell.
 CREATE TABLE {{S}}.claimq_group(
   group_id    INTEGER PRIMARY KEY,
   lane        TEXT NOT NULL,
   group_key   TEXT NOT NULL,
-  opens_at_ms INTEGER NOT NULL DEFAULT -1, -- when its limits let a claim begin;
-                                           -- -1: at any time
   turn        INTEGER NOT NULL DEFAULT 0,  -- its last one; 0: none yet
   at_ms       INTEGER NOT NULL DEFAULT 0,  -- when its last claim began
   UNIQUE(lane, group_key)
 ) STRICT;
 
-CREATE INDEX {{S}}.claimq_group_by_time ON claimq_group(lane, at_ms);
+CREATE INDEX {{S}}.claimq_group_by_time ON claimq_group(lane, at_ms)
+  WHERE at_ms>0;
 
 -- The jobs of a group that are in one partition and require the same
 -- capabilities are one range of claimq_job_by_due: their bucket is the number

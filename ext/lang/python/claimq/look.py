@@ -768,9 +768,11 @@ class Look:
                     " WHERE lane=? AND group_id=0 ORDER BY seq DESC"
                     " LIMIT 10000) WHERE at_ms>?", lane, now - row["per_ms"])
             row["full_groups"] = self.rows(
-                "SELECT group_key, opens_at_ms FROM (SELECT group_key,"
-                " opens_at_ms FROM claimq_group WHERE lane=? LIMIT ?)"
-                " WHERE opens_at_ms>? LIMIT 20", lane, SEARCH, now)
+                "SELECT DISTINCT group_key, place AS opens_at_ms FROM"
+                " (SELECT group_id, group_key FROM claimq_group WHERE lane=?"
+                " LIMIT ?) CROSS JOIN claimq_head USING(group_id)"
+                " WHERE job_id IS NOT NULL AND place>? LIMIT 20",
+                lane, SEARCH, now)
         return rows
 
     def groups(self, lane):
@@ -787,8 +789,11 @@ class Look:
         now, own = now_ms(), own[0]
         loose, rough = self._loose(lane)
         rows = self.rows(
-            "SELECT group_id, group_key, opens_at_ms FROM claimq_group"
-            " WHERE lane=? ORDER BY group_key LIMIT ?", lane, GROUPS + 1)
+            "SELECT group_id, group_key, ifnull((SELECT max(place)"
+            " FROM claimq_head AS h WHERE h.group_id=g.group_id"
+            " AND job_id IS NOT NULL), -1) AS opens_at_ms"
+            " FROM claimq_group AS g WHERE lane=? ORDER BY group_key LIMIT ?",
+            lane, GROUPS + 1)
         found = [self._group(own, row, now) for row in rows[:GROUPS]]
         for row in found:
             row["waiting"] = min(OF_GROUP, row["waiting"]
@@ -803,9 +808,9 @@ class Look:
     def _group(self, own, row, now):
         lane, key, at = own["lane"], row["group_id"], row["opens_at_ms"]
         held = self.value(
-            "SELECT count(*) FROM (SELECT 1 FROM claimq_slot INDEXED BY"
-            " claimq_slot_by_group WHERE group_id=? AND group_id>0"
-            " AND expires_at_ms>? LIMIT ?)", key, now, OF_GROUP
+            "SELECT count(*) FROM (SELECT 1 FROM claimq_slot"
+            " WHERE lane=? AND group_id=? AND expires_at_ms>? LIMIT ?)",
+            lane, key, now, OF_GROUP
         ) if own["counted"] else None
         waiting = 0
         for head, partition in self.db.execute(
