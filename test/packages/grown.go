@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"os"
 	"strings"
@@ -254,9 +255,21 @@ func draining() {
 	drain(w)
 }
 
+// traced is an error as packages with traces make them.
+type traced struct{ error }
+
+func (t traced) Unwrap() error { return t.error }
+
+func (t traced) Format(s fmt.State, verb rune) {
+	fmt.Fprint(s, t.Error())
+	if s.Flag('+') {
+		fmt.Fprint(s, strings.Repeat("\nmain.f\n\tmain.go:1", 4))
+	}
+}
+
 func logging() {
 	db := open()
-	for _, payload := range []string{"fail", "panic", "what"} {
+	for _, payload := range []string{"fail", "wrap", "trace", "panic", "what"} {
 		add(db, "mail", payload, claimq.Options{"max_attempts": 1})
 	}
 	w := worker("mail", "push")
@@ -264,6 +277,11 @@ func logging() {
 		switch job.Text() {
 		case "fail":
 			return nil, errors.New("no luck")
+		case "wrap":
+			_, err := os.Open("/no/where")
+			return nil, fmt.Errorf("reading: %w", err)
+		case "trace":
+			return nil, fmt.Errorf("deep: %w", traced{io.EOF})
 		case "panic":
 			panic("oh")
 		}
@@ -283,7 +301,9 @@ func logging() {
 	_, err := w.Drain(ctx)
 	must(err)
 	fmt.Println(text(db, `SELECT error_class || ' ' || substr(reason, 1,
-		instr(reason || char(10), char(10)) - 1) FROM claimq_letter`))
+		instr(reason || char(10), char(10)) - 1) || ' ' ||
+		(length(reason) - length(replace(reason, char(10), '')))
+		FROM claimq_letter`))
 }
 
 func concurrency() {

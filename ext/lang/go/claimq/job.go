@@ -124,7 +124,6 @@ func (j *Job) settlement(result any, err error, log logger) []verb {
 	var later retry
 	var paused pause
 	var never reject
-	var panic panicked
 	switch {
 	case errors.As(err, &paused):
 		return []verb{{"release(?, ?, ?, ?)", []any{paused.option, paused.value}},
@@ -134,12 +133,43 @@ func (j *Job) settlement(result any, err error, log logger) []verb {
 			{"reject(?, ?, 'rejected')", nil}}
 	case errors.As(err, &later):
 		return failed(text, nil, milliseconds(later.delay))
-	case errors.As(err, &panic):
-		log("claimq: job %d failed: %s\n%s", j.ID, text, panic.trace)
-		return failed(text+panic.where(), "panic", nil)
 	}
-	log("claimq: job %d failed: %s", j.ID, text)
-	return failed(text, fmt.Sprintf("%.64s", fmt.Sprintf("%T", err)), nil)
+	said, kept, class := failure(err)
+	log("claimq: job %d failed: %s", j.ID, said)
+	return failed(kept, class, nil)
+}
+
+// failure has what is logged of an error, what is kept as last_error, and its
+// class.  An error of Go has no trace, unless a package has given it one, which
+// %+v prints; a panic has one.  fmt.Errorf only wraps: the class, and the types
+// of the chain, are those of what it has wrapped.
+func failure(err error) (said, kept, class string) {
+	text := fmt.Sprint(err)
+	var panic panicked
+	if errors.As(err, &panic) {
+		return text + "\n" + panic.trace, text + panic.where(), "panic"
+	}
+	var chain []string
+	var trace string
+	for each := err; each != nil; each = errors.Unwrap(each) {
+		if all := fmt.Sprintf("%+v", each); trace == "" && all != fmt.Sprint(each) {
+			trace = all
+		}
+		if name := fmt.Sprintf("%T", each); name != "*fmt.wrapError" ||
+			errors.Unwrap(each) == nil {
+			chain = append(chain, name)
+		}
+	}
+	said, kept, class = text, text, fmt.Sprintf("%.64s", chain[0])
+	if len(chain) > 1 {
+		said += " (" + strings.Join(chain, ": ") + ")"
+	}
+	if trace != "" {
+		lines := strings.SplitN(trace, "\n", 8)
+		said += "\n" + trace
+		kept += "\n" + strings.Join(lines[:min(7, len(lines))], "\n")
+	}
+	return said, kept, class
 }
 
 func failed(text string, class, delay any) []verb {

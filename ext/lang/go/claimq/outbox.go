@@ -148,7 +148,6 @@ func settleMany(err error, name string, log logger, processed string,
 	var later retry
 	var paused pause
 	var never reject
-	var panic panicked
 	switch {
 	case errors.As(err, &paused):
 		if len(values) > 0 && values[0] != 0 {
@@ -163,12 +162,9 @@ func settleMany(err error, name string, log logger, processed string,
 		return []verb{{"retry(?, ?, ?, 'delay_ms', ?" + processed + ")",
 			append([]any{text, milliseconds(later.delay)}, values...)},
 			{"retry(?, ?, 'the handler failed')", nil}}
-	case errors.As(err, &panic):
-		log("claimq: %s failed: %s\n%s", name, text, panic.trace)
-		text += panic.where()
-	default:
-		log("claimq: %s failed: %s", name, text)
 	}
-	return []verb{{"retry(?, ?, ?" + processed + ")", append([]any{text}, values...)},
+	said, kept, _ := failure(err)
+	log("claimq: %s failed: %s", name, said)
+	return []verb{{"retry(?, ?, ?" + processed + ")", append([]any{valid(kept)}, values...)},
 		{"retry(?, ?, 'the handler failed')", nil}}
 }
