@@ -24,7 +24,8 @@
 -- again and no others; NULL: those that are not NULL.
 
 -- The payload stands last: a claim that only looks at a job need not read over
--- a large one.
+-- a large one.  What the trigger of a DELETE reads is among the first 32: of a
+-- column behind these SQLite would read all the others, too.
 --
 -- settled_by and what follows it say how the last claim that is over ended,
 -- other than by being displaced by another claim: complete, release, retry,
@@ -70,6 +71,7 @@ CREATE TABLE {{S}}.claimq_job(
   place           INTEGER,
   head_id         INTEGER,
   terminal_at_ms  INTEGER,              -- set with the terminal states
+  awaited         INTEGER,
   -- NULL of these: as the policy of the lane says
   max_attempts    INTEGER CHECK(max_attempts>=0),
   backoff_ms      INTEGER CHECK(backoff_ms>=0),
@@ -99,7 +101,6 @@ CREATE TABLE {{S}}.claimq_job(
   settled_expires_ms INTEGER,
   waits_for       INTEGER,
   on_failure      TEXT,
-  awaited         INTEGER,
   headers         TEXT
                   CONSTRAINT "claimq: bad_argument: headers must be a JSON object"
                   CHECK(headers IS NULL OR headers GLOB '{*}'),
