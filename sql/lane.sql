@@ -389,11 +389,11 @@ UPDATE {{S}}.claimq_job SET {{LANE_COMPLETED}} WHERE {{LANE_HELD_ALONE}}
 DELETE FROM {{S}}.claimq_job WHERE {{LANE_HELD}}
 
 -- name: LANE_GONE_ALONE
--- The same in one step, of a job that has nothing anywhere else.
-DELETE FROM {{S}}.claimq_job WHERE {{LANE_HELD_ALONE}}
+-- The same in one step, of a job that has nothing anywhere else: this is its
+-- first attempt, it waited for no other, and it has no steps.
+DELETE FROM {{S}}.claimq_job WHERE {{LANE_HELD_ALONE}} AND attempt_index=0
   AND on_failure IS NULL AND unique_until_ms IS NULL
   AND {{KEEP_SAYS claimq_job keep_ms}}=0 AND {{NOW}} IS NOT NULL
-  AND NOT EXISTS (SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=:head)
   AND NOT EXISTS (SELECT 1 FROM {{S}}.claimq_steps AS t WHERE t.job_id=:head)
 
 -- fragment: LANE_RELEASED

@@ -136,7 +136,9 @@ FROM (SELECT lane, CASE
       OR fair) THEN 'groups does not fit the limits'
     WHEN NOT claimq__sound(lane) {{CHECK_UNSOUND}}
     WHEN (64+iif(strict=1, 256, 0)+iif(max_runtime_ms IS NULL, 0, 512)
-      +iif(reclaim='grant' OR admission='grant', 1024, 0))
+      +iif(reclaim='grant' OR admission='grant', 1024, 0)
+      +iif(NOT groups AND coalesce(max_active, rate, paused, max_reclaims,
+         max_runtime_ms, lease_ms, reclaim, admission) IS NULL, 0, 2048))
       & ~(SELECT value FROM {{S}}.claimq_meta WHERE name='settings')
     THEN 'claims do not look for limits: call claimq_policy()'
   END AS problem FROM {{S}}.claimq_policy AS l)

@@ -16,7 +16,11 @@
 -- name: KEEP_CURSORS
 SELECT (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_job') AS job,
   (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_event') AS event,
-  (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_least') AS least
+  (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_least') AS least,
+  (SELECT created_at_ms FROM {{S}}.claimq_job WHERE job_id>0
+   ORDER BY job_id LIMIT 1) AS job_ms,
+  (SELECT occurred_at_ms FROM {{S}}.claimq_event WHERE event_id>0
+   ORDER BY event_id LIMIT 1) AS event_ms
 
 -- name: KEEP_CURSOR_SET
 INSERT INTO {{S}}.claimq_meta(name, value) VALUES(:name, :value)
@@ -45,11 +49,15 @@ DELETE FROM {{S}}.claimq_event WHERE event_id>:event AND (
   OR outcome='success' AND {{KEEP_SAYS claimq_event keep_ms}}=0)
 
 -- name: KEEP_JOBS
--- more: it has, or may have, rows of other tables.
+-- more: it has, or may have, rows of other tables.  One that its first holder
+-- has completed has no other attempts.
 SELECT job_id AS id, created_at_ms AS since_ms, terminal_at_ms AS end_ms,
   state='failed' AS failed, lane, unique_until_ms,
-  terminal_at_ms IS NOT NULL AND (on_failure IS NOT NULL OR EXISTS (
-    SELECT 1 FROM {{S}}.claimq_past AS a WHERE a.job_id=j.job_id)) AS more
+  CASE WHEN terminal_at_ms IS NULL THEN 0
+       WHEN on_failure IS NOT NULL THEN 1
+       WHEN attempt_index=0 AND settled_by='complete' THEN 0
+       ELSE EXISTS (SELECT 1 FROM {{S}}.claimq_past AS a
+                    WHERE a.job_id=j.job_id) END AS more
 FROM {{S}}.claimq_job AS j WHERE job_id>:from ORDER BY job_id LIMIT :limit
 
 -- name: KEEP_JOBS_DELETE

@@ -72,11 +72,20 @@ CQ_PRIV int claimqKeepOver(i64 iEnd, i64 iKeep, i64 iNow){
 }
 
 /*
-** Every sixteenth of the n keys up to iLast: that takes nothing from the other
-** calls, and is the same on every replica.
+** One key in CQ_KEEP_EVERY has the turn: that takes nothing from the other
+** calls, and is the same on every replica.  They are the multiples of no
+** number, because work may come in a pattern, and what has these keys may never
+** end: those keys have it whose product with the golden ratio is just above an
+** integer.  Of 55 that follow each other one has, at least.
 */
 CQ_PRIV int claimqKeepTurn(i64 iLast, i64 n){
-  return iLast>0 && n>0 && iLast/CQ_KEEP_EVERY>(iLast-n)/CQ_KEEP_EVERY;
+  i64 i;
+  if( n>64 ) n = 64;
+  for(i=iLast; i>0 && i>iLast-n; i--){
+    sqlite3_uint64 x = (sqlite3_uint64)i*0x9E3779B97F4A7C15u;
+    if( x<~(sqlite3_uint64)0/CQ_KEEP_EVERY ) return 1;
+  }
+  return 0;
 }
 
 CQ_PRIV void claimqVacuumed(CqVacuum *pV, i64 n){

@@ -11,7 +11,7 @@
 ** numbers, and those go whose time is over.  A position in claimq_meta says how
 ** far that got; at the end it begins anew.
 **
-** One end of a job in sixteen (claimqKeepTurn()) looks at CQ_KEEP_LOOK jobs and
+** One end of a job in 32 (claimqKeepTurn()) looks at CQ_KEEP_LOOK jobs and
 ** as many events: four for each job that ends.  If a share of the jobs that are
 ** kept may go, as many as were looked at in one round have ended meanwhile
 ** times four: so no more than a third of what must be kept is there beside it.
@@ -27,8 +27,8 @@
 */
 #include "lane.h"
 
-#define CQ_KEEP_LOOK 64           /* Rows of each kind an ordinary call sees */
-#define CQ_KEEP_MOST 512          /* Rows it removes at most, in each kind */
+#define CQ_KEEP_LOOK 128          /* Rows of each kind an ordinary call sees */
+#define CQ_KEEP_MOST 1024         /* Rows it removes at most, in each kind */
 #define CQ_KEEP_CHUNK 1000        /* Rows that claimq_vacuum() sees at once */
 #define CQ_KEEP_WALK 100000       /* ... and in one call, if it has the lock */
 
@@ -36,15 +36,16 @@
 typedef struct CqKeepKind CqKeepKind;
 struct CqKeepKind {
   const char *zCursor;            /* In claimq_meta */
-  int iCursor;                    /* Its column of KEEP_CURSORS */
+  int iCursor;                    /* Its column of KEEP_CURSORS, ... */
+  int iFirst;                     /* ... and that of the time of its first */
   int eSelect, eDelete;
   u8 bJob;
 };
 static const CqKeepKind cqKeepKind[] = {
-  { "kept_job", CQ_COL_KEEP_CURSORS_job, CQ_SQL_KEEP_JOBS,
-    CQ_SQL_KEEP_JOBS_DELETE, 1 },
-  { "kept_event", CQ_COL_KEEP_CURSORS_event, CQ_SQL_KEEP_EVENTS,
-    CQ_SQL_KEEP_EVENTS_DELETE, 0 },
+  { "kept_job", CQ_COL_KEEP_CURSORS_job, CQ_COL_KEEP_CURSORS_job_ms,
+    CQ_SQL_KEEP_JOBS, CQ_SQL_KEEP_JOBS_DELETE, 1 },
+  { "kept_event", CQ_COL_KEEP_CURSORS_event, CQ_COL_KEEP_CURSORS_event_ms,
+    CQ_SQL_KEEP_EVENTS, CQ_SQL_KEEP_EVENTS_DELETE, 0 },
 };
 
 /* A walk over one kind. */
@@ -68,25 +69,43 @@ struct CqWalk {
   CqIds more;                     /* Jobs that go with rows of other tables */
 };
 
+/* Where a round is. */
+typedef struct CqRound CqRound;
+struct CqRound {
+  i64 aiAt[CQ_ARRAYSIZE(cqKeepKind)];  /* What the last one has looked at */
+  i64 iYoung;                     /* Since when something is too young to go,
+                                  ** whatever its lane says: that ends a round
+                                  ** of ordinary calls */
+  u8 bAny;                        /* There is something to look at */
+};
+
 /*
-** Where the two kinds stand: aiAt[].  Returns since when something is too young
-** to go, whatever its lane says: that ends a round of ordinary calls.
+** Where the two kinds stand.  There is something to look at if a round is under
+** way, or if the first row is not too young.
 */
-static i64 cqKeepCursors(CqOp *p, i64 *aiAt){
+static void cqKeepRound(CqOp *p, CqRound *pR){
   CqStmt s = claimqStmt(p, CQ_SQL_KEEP_CURSORS);
-  i64 iLeast = CQ_KEEP_MS;
+  i64 iNow = claimqNow(p), iLeast = CQ_KEEP_MS;
   int i, bRow = claimqStep(p, &s);
-  for(i=0; i<CQ_ARRAYSIZE(cqKeepKind); i++){
-    aiAt[i] = bRow ? claimqColInt(&s, cqKeepKind[i].iCursor) : 0;
-    if( aiAt[i]<0 ) aiAt[i] = 0;
-  }
+  memset(pR, 0, sizeof(*pR));
   if( bRow && claimqColType(&s, CQ_COL_KEEP_CURSORS_least)!=SQLITE_NULL
    && claimqColInt(&s, CQ_COL_KEEP_CURSORS_least)<iLeast
   ){
     iLeast = claimqColInt(&s, CQ_COL_KEEP_CURSORS_least);
   }
+  pR->iYoung = iNow-iLeast;
+  for(i=0; i<CQ_ARRAYSIZE(cqKeepKind) && bRow; i++){
+    i64 iFirst = claimqColInt(&s, cqKeepKind[i].iFirst);
+    pR->aiAt[i] = claimqColInt(&s, cqKeepKind[i].iCursor);
+    if( pR->aiAt[i]<0 ) pR->aiAt[i] = 0;
+    if( pR->aiAt[i]>0
+     || (claimqColType(&s, cqKeepKind[i].iFirst)!=SQLITE_NULL
+         && (iFirst<pR->iYoung || iFirst>iNow))
+    ){
+      pR->bAny = 1;
+    }
+  }
   claimqStmtDone(p, &s);
-  return claimqNow(p)-iLeast;
 }
 
 /*
@@ -325,61 +344,30 @@ static i64 cqWalkRemove(CqOp *p, CqWalk *pW, i64 nMax){
 */
 
 /*
-** 1 if the next row of a walk is one to look at, or the walk is under way: then
-** there is something to do.
-*/
-static int cqWalkHas(CqOp *p, CqWalk *pW){
-  CqStmt s;
-  i64 iSince;
-  int bHas;
-  if( pW->iAt>0 ) return 1;
-  s = claimqStmt(p, pW->pKind->eSelect);
-  claimqBindInt(p, &s, CQ_KEEP_JOBS_from, 0);
-  claimqBindInt(p, &s, CQ_KEEP_JOBS_limit, 1);
-  bHas = claimqStep(p, &s);
-  if( bHas ){
-    iSince = claimqColInt(&s, CQ_COL_KEEP_JOBS_since_ms);
-    bHas = iSince<pW->iYoung || iSince>pW->iNow;
-  }
-  claimqStmtDone(p, &s);
-  return bHas;
-}
-
-/*
 ** 1 if the call that ends job iJob is to remove what may go.  Reads only.
 */
 CQ_PRIV int claimqLaneForgets(CqOp *p, i64 iJob){
-  i64 aiAt[CQ_ARRAYSIZE(cqKeepKind)], iYoung;
-  int i, bHas = 0;
+  CqRound r;
   if( p->rc || !claimqKeepTurn(iJob, 1) ) return 0;
-  iYoung = cqKeepCursors(p, aiAt);
-  for(i=0; i<CQ_ARRAYSIZE(cqKeepKind) && !bHas; i++){
-    CqWalk w;
-    memset(&w, 0, sizeof(w));
-    w.pKind = &cqKeepKind[i];
-    w.iAt = aiAt[i];
-    w.iNow = claimqNow(p);
-    w.iYoung = iYoung;
-    bHas = cqWalkHas(p, &w);
-  }
-  return bHas;
+  cqKeepRound(p, &r);
+  return r.bAny;
 }
 
 /*
 ** Do it.
 */
 CQ_PRIV void claimqLaneForget(CqOp *p){
-  i64 aiAt[CQ_ARRAYSIZE(cqKeepKind)];
-  i64 iYoung = cqKeepCursors(p, aiAt);
+  CqRound r;
   int i;
+  cqKeepRound(p, &r);
   for(i=0; i<CQ_ARRAYSIZE(cqKeepKind); i++){
     CqWalk w;
-    cqWalkInit(p, &w, i, -1, aiAt[i]);
-    w.iYoung = iYoung;
+    cqWalkInit(p, &w, i, -1, r.aiAt[i]);
+    w.iYoung = r.iYoung;
     if( p->rc==SQLITE_OK ) cqWalkOn(p, &w, CQ_KEEP_LOOK, CQ_KEEP_LOOK);
     cqWalkRemove(p, &w, CQ_KEEP_MOST);
     if( w.bEnd ) w.iAt = 0;
-    cqKeepCursorSet(p, &w, aiAt[i]);
+    cqKeepCursorSet(p, &w, r.aiAt[i]);
     cqWalkClear(&w);
   }
 }
@@ -465,11 +453,11 @@ static void cqKeepStray(CqOp *p, CqVacuum *pV){
 ** xVacuum: jobs, then events.
 */
 CQ_PRIV void claimqLaneVacuum(CqOp *p, CqVacuum *pV){
-  i64 aiAt[CQ_ARRAYSIZE(cqKeepKind)];
+  CqRound r;
   int i;
   cqKeepStray(p, pV);
-  cqKeepCursors(p, aiAt);
+  cqKeepRound(p, &r);
   for(i=0; i<CQ_ARRAYSIZE(cqKeepKind); i++){
-    if( pV->nLeft>0 && !pV->bAny ) cqKeepVacuum(p, pV, i, aiAt[i]);
+    if( pV->nLeft>0 && !pV->bAny ) cqKeepVacuum(p, pV, i, r.aiAt[i]);
   }
 }

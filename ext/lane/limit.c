@@ -182,9 +182,9 @@ static int cqLimitAny(const CqStmt *pS){
 
 /*
 ** The policy of a lane into *pPolicy, and its limits, of which it is one to be
-** paused; 0 if it has none, or op has an error.  Databases in which
-** claimq_policy() was never called are not asked.  The caller frees with
-** claimqLimitFree().
+** paused; 0 if it has none, or op has an error.  What does not concern claims
+** is not always there: databases in which no policy ever said more are not
+** asked.  The caller frees with claimqLimitFree().
 */
 CQ_PRIV CqLaneLimit *claimqLimitOfLane(
   CqOp *p, CqText lane, CqPolicy *pPolicy
@@ -192,7 +192,7 @@ CQ_PRIV CqLaneLimit *claimqLimitOfLane(
   CqLaneLimit *pL = 0;
   CqStmt s;
   claimqPolicyNone(pPolicy);
-  if( (claimqSettings(p) & CQ_SET_LIMITS)==0 ) return 0;
+  if( (claimqSettings(p) & CQ_SET_CLAIMS)==0 ) return 0;
   s = claimqStmt(p, CQ_SQL_POLICY_ROW);
   claimqBindText(p, &s, CQ_POLICY_ROW_lane, lane);
   if( claimqStep(p, &s) ){

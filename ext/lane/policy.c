@@ -14,12 +14,14 @@
 ** the lane's own row, else the row for every lane, whose lane is NULL, else
 ** what is built in.  A claim reads its limits by the same lookup.
 **
-** A database in which claimq_policy() was never called does not look.  Two
-** things in a policy change what the shortest statements must do, which read
-** nothing before they write: strict and max_runtime_ms concern renew and
-** complete, reclaim and admission a submit.  The settings of the database tell
-** whether any policy ever said them: CQ_SET_STRICT, CQ_SET_RUNTIME,
-** CQ_SET_COMING.
+** A database in which claimq_policy() was never called does not look, and its
+** claims do not look where no policy ever said anything that concerns them
+** (CQ_SET_CLAIMS): one that only says how long jobs are kept, or how often they
+** are tried, costs them nothing.  Two things in a policy change what the
+** shortest statements must do, which read nothing before they write: strict and
+** max_runtime_ms concern renew and complete, reclaim and admission a submit.
+** The settings of the database tell whether any policy ever said them:
+** CQ_SET_STRICT, CQ_SET_RUNTIME, CQ_SET_COMING.
 **
 ** What limits do is in lane/limit.c.
 */
@@ -217,12 +219,31 @@ static void cqPolicyWrite(CqOp *p, const CqPolicyCall *pE){
 }
 
 /*
+** 1 if the policy says something that a claim must know.
+*/
+static int cqPolicyClaims(const CqPolicyCall *pE){
+  static const u8 aOpt[] = {
+    CQ_POLICY_PAUSED, CQ_POLICY_RECLAIMS, CQ_POLICY_RUNTIME, CQ_POLICY_LEASE,
+    CQ_POLICY_RECLAIM, CQ_POLICY_ADMISSION
+  };
+  int i;
+  for(i=0; i<CQ_POLICY_PAUSED; i++){
+    if( pE->a[i]!=CQ_UNSAID ) return 1;
+  }
+  for(i=0; i<CQ_ARRAYSIZE(aOpt); i++){
+    if( pE->a[aOpt[i]]!=CQ_UNSAID ) return 1;
+  }
+  return pE->bGroups;
+}
+
+/*
 ** Write the policy: one row, whatever the lane holds.  The first one makes
 ** calls look for policies: of all connections, from their next one on.
 */
 static void cqPolicyApply(CqOp *p, CqTask *pTask){
   CqPolicyCall *pE = (CqPolicyCall*)pTask;
   int m = CQ_SET_LIMITS;
+  if( cqPolicyClaims(pE) ) m |= CQ_SET_CLAIMS;
   if( pE->a[CQ_POLICY_STRICT]>0 ) m |= CQ_SET_STRICT;
   if( pE->a[CQ_POLICY_RUNTIME]!=CQ_UNSAID ) m |= CQ_SET_RUNTIME;
   if( pE->a[CQ_POLICY_RECLAIM]>0 || pE->a[CQ_POLICY_ADMISSION]>0 ){

@@ -57,6 +57,22 @@ static i64 cqLaneSays(
 }
 
 /*
+** 1 if to complete the job may be more than one write, because it has the turn
+** to remove what may go.  Whether there is anything is looked at before, unless
+** that would keep us from waiting for the lock: inside the user's transaction,
+** before anything was read.
+*/
+static int cqLaneTurn(CqOp *p, i64 iJob){
+  int bTurn = claimqKeepTurn(iJob, 1);
+  if( bTurn && (sqlite3_get_autocommit(p->db)
+             || sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE) ){
+    bTurn = claimqLaneForgets(p, iJob);
+    claimqClockForget(p);
+  }
+  return bTurn;
+}
+
+/*
 ** To store progress is more than the usual renew; and so is a complete that
 ** removes what may go.  And renew and complete are not what they usually are
 ** where a policy is strict, or limits how long a job may run.  Option after is
@@ -76,7 +92,7 @@ CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
     pV->bNoFast = 1;
   }
   if( p->rc || pV->eVerb!=CQ_COMPLETE ) return;
-  if( claimqKeepTurn(pV->iHead, 1) ){
+  if( cqLaneTurn(p, pV->iHead) ){
     pV->bNoFast = 1;
   }else if( claimqSettings(p) & CQ_SET_BRIEF ){
     pV->bFast = 1;

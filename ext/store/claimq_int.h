@@ -497,7 +497,8 @@ CQ_PRIV void claimqSchemaFits(CqOp*, const char *zSql);
 #define CQ_SET_LIMITS      0x40
 #define CQ_SET_STRICT      0x100  /* A policy has said strict, */
 #define CQ_SET_RUNTIME     0x200  /* ... max_runtime_ms, */
-#define CQ_SET_COMING      0x400  /* ... reclaim or admission */
+#define CQ_SET_COMING      0x400  /* ... reclaim or admission, */
+#define CQ_SET_CLAIMS      0x800  /* ... or anything that concerns claims */
 CQ_PRIV int claimqSettings(CqOp*);        /* CQ_SET_*, as the cache has them */
 CQ_PRIV void claimqFailRules(CqOp*, i64 iRules);
 CQ_PRIV i64 claimqNow(CqOp*);     /* claimqClock(), if that is allowed */
@@ -1090,7 +1091,7 @@ CQ_PRIV i64 claimqKeepUntil(CqOp*, i64 iOlder);
 CQ_PRIV int claimqKeepOver(i64 iEnd, i64 iKeep, i64 iNow);
 /* One end of work in this many removes what earlier ones have left: 1 if one of
 ** these does, n of them up to iLast. */
-#define CQ_KEEP_EVERY 16
+#define CQ_KEEP_EVERY 32
 CQ_PRIV int claimqKeepTurn(i64 iLast, i64 n);
 /* n rows were removed. */
 CQ_PRIV void claimqVacuumed(CqVacuum*, i64 n);
