@@ -70,7 +70,6 @@ static int cqLoaded(sqlite3 *db, int *pbLoaded){
 static int cqRegister(sqlite3 *db){
   CqConn *pConn;
   int bLoaded = 0;
-  int bAuto = sqlite3_get_autocommit(db);
   int rc = cqLoaded(db, &bLoaded);
   if( rc || bLoaded ) return rc;
   pConn = claimqConnNew(db);
@@ -80,14 +79,6 @@ static int cqRegister(sqlite3 *db){
   if( rc==SQLITE_OK ) rc = claimqVtabRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqAbsentRegister(pConn);
   if( rc==SQLITE_OK ) rc = claimqIdListRegister(pConn);
-  if( rc==SQLITE_OK && !claimqVtabAttach(pConn) ){
-    /* For an automatic extension sqlite3_open() returns what it finds in
-    ** sqlite3_errcode().  This sets it to SQLITE_OK. */
-    sqlite3_exec(db, "", 0, 0, 0);
-    /* SQLite ends a transaction in which memory ran out, say, while tables
-    ** were created: whoever began it has to know. */
-    if( !bAuto && sqlite3_get_autocommit(db) ) rc = SQLITE_ABORT_ROLLBACK;
-  }
   claimqConnUnref(pConn);
   return rc;
 }

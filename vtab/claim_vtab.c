@@ -15,11 +15,10 @@
 **
 ** A claim must come from a table of the temp schema, because a SELECT from an
 ** eponymous table opens a read transaction on main first and could then not
-** wait for the lock.  Loading the extension creates these tables.  Where that
-** cannot be done, because the database is locked or a transaction is open that
-** is rolled back later, the first statement that names a claim table finds the
-** eponymous one, and preparing it creates that of the same name in temp.  When
-** this statement is run, it starts over with the new table; later ones find it.
+** wait for the lock.  The first statement that names a claim table finds the
+** eponymous one, and preparing it creates that of the same name in temp; later
+** ones find that.  Since 3.51 SQLite then prepares the first one again at once;
+** before, it starts over with the new table when it is run.
 **
 ** Inside a transaction that would be too late to wait: what was read stays
 ** read.  There the lock is taken when the statement is prepared, while nothing
@@ -32,6 +31,7 @@
 #include "claimq_int.h"
 
 #define CQ_MOVE_LOOK 1000         /* See cqMoveSafe() */
+#define CQ_CONNECT_AGAIN 3051001  /* See cqVtabAgain() */
 
 typedef struct CqModule CqModule; /* Client data of one registered module */
 struct CqModule {
@@ -177,10 +177,61 @@ static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
   return bFound;
 }
 
+/* What became of a claim table in temp. */
+#define CQ_ATTACH_FAILED 0        /* It cannot be created here */
+#define CQ_ATTACH_OLD    1        /* It was there before */
+#define CQ_ATTACH_NEW    2        /* It was created */
+
+/*
+** CREATE VIRTUAL TABLE IF NOT EXISTS temp.name: CQ_ATTACH_*.  If this fails,
+** the caller does without, and another call tries again.
+*/
+static int cqVtabAttach(CqConn *pConn, const CqTableDef *pDef){
+  int nTemp = pConn->claims.nTemp;
+  CqOp op;
+  char *zSql;
+  int bOk;
+  claimqOpInit(&op, pConn);
+  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_ATTACH].zSql, pDef->zName,
+                         pDef->zName);
+  if( zSql==0 ) op.rc = SQLITE_NOMEM;
+  claimqExecSql(&op, zSql);
+  bOk = op.rc==SQLITE_OK;
+  sqlite3_free(zSql);
+  claimqOpClear(&op);
+  if( !bOk ) return CQ_ATTACH_FAILED;
+  return pConn->claims.nTemp>nTemp ? CQ_ATTACH_NEW : CQ_ATTACH_OLD;
+}
+
+/*
+** From xConnect of an eponymous table: 1 if its table of temp is created by
+** this, and SQLite is to look for the name once more.  SQLite does so, since
+** CQ_CONNECT_AGAIN, if that is the code that xConnect returns: nothing has to
+** start over later, and bindings that ask at once where a column comes from
+** (sqlx) get the name of a table that SQLite knows.  Not while a statement
+** writes: ALTER TABLE reads the triggers that name a claim table, and does not
+** repeat it.
+*/
+static int cqVtabAgain(CqConn *pConn, const CqTableDef *pDef){
+  CqOp op;
+  int rc;
+  if( !pDef->bWrites || sqlite3_libversion_number()<CQ_CONNECT_AGAIN
+   || !sqlite3_get_autocommit(pConn->db)
+   || claimqStmtWriting(pConn, CQ_MOVE_LOOK)!=0
+  ){
+    return 0;
+  }
+  claimqOpInit(&op, pConn);
+  claimqCheckWritable(&op);
+  rc = op.rc;
+  claimqOpClear(&op);
+  return rc==SQLITE_OK && cqVtabAttach(pConn, pDef)==CQ_ATTACH_NEW;
+}
+
 /*
 ** xCreate and xConnect.  Returns an SQLite code; the message in *pzErr is
 ** SQLite's to free.  Raises bad_argument for CREATE VIRTUAL TABLE in a database
-** that lasts.
+** that lasts.  SQLITE_ERROR_RETRY: the statement is prepared once more.
 */
 static int cqVtabConnect(
   sqlite3 *db, void *pAux, int argc, const char *const *argv,
@@ -203,6 +254,12 @@ static int cqVtabConnect(
         pDef->zName, pDef->zName, pDef->aArg[0].zName);
     cqVtabDisconnect(&p->base);
     return SQLITE_ERROR;
+  }
+  if( !p->bTemp && cqVtabAgain(p->pConn, pDef) ){
+    *pzErr = sqlite3_mprintf("claimq: %s is now in temp: the statement is "
+        "prepared again", pDef->zName);     /* For the log */
+    cqVtabDisconnect(&p->base);
+    return SQLITE_ERROR_RETRY;
   }
   if( p->bTemp ) p->pConn->claims.nTemp++;
   zCols = sqlite3_mprintf("%s%s", pDef->zCols,
@@ -510,68 +567,22 @@ static void cqVtabCountAvoid(
   }
 }
 
-/* What became of a claim table in temp. */
-#define CQ_ATTACH_FAILED 0        /* It cannot be created here */
-#define CQ_ATTACH_OLD    1        /* It was there before */
-#define CQ_ATTACH_NEW    2        /* It was created */
-
-/*
-** CREATE VIRTUAL TABLE IF NOT EXISTS temp.name: CQ_ATTACH_*.  If this fails,
-** the caller does without, and another call tries again.
-*/
-static int cqVtabAttach(CqConn *pConn, const CqTableDef *pDef){
-  int nTemp = pConn->claims.nTemp;
-  CqOp op;
-  char *zSql;
-  int bOk;
-  claimqOpInit(&op, pConn);
-  zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_ATTACH].zSql, pDef->zName,
-                         pDef->zName);
-  if( zSql==0 ) op.rc = SQLITE_NOMEM;
-  claimqExecSql(&op, zSql);
-  bOk = op.rc==SQLITE_OK;
-  sqlite3_free(zSql);
-  claimqOpClear(&op);
-  if( !bOk ) return CQ_ATTACH_FAILED;
-  return pConn->claims.nTemp>nTemp ? CQ_ATTACH_NEW : CQ_ATTACH_OLD;
-}
-
-/*
-** When the extension is loaded: create the claim tables that write in the temp
-** schema.  1 if all are there afterwards, else 0: then the first claim that
-** asks for one tries again.  (That alone would do, and loading would take a
-** tenth of the time; but bindings that ask SQLite where a column comes from,
-** such as sqlx, ask before, and get the eponymous table's answer.)
-*/
-CQ_PRIV int claimqVtabAttach(CqConn *pConn){
-  const CqTableDef *aTable;
-  int i, j, n, bOk = 1;
-  for(i=0; bOk && (aTable = claimqTableList(i, &n))!=0; i++){
-    for(j=0; j<n && bOk; j++){
-      if( aTable[j].bWrites ) bOk = cqVtabAttach(pConn, &aTable[j])!=0;
-    }
-  }
-  return bOk;
-}
-
 /*
 ** From xBestIndex: an eponymous table cannot wait for the lock.  In autocommit
 ** create that of temp.  Inside a transaction that has not read main take the
-** lock now; if that fails, then so will the claim, in better words.
+** lock now; if that fails, then so will the claim, in better words, unless
+** SQLite has ended the transaction.
 */
-static void cqVtabAhead(const CqVtab *p, CqPrep *pPrep){
-  sqlite3 *db = p->pConn->db;
-  CqOp op;
-  if( p->bTemp ) return;
-  if( sqlite3_get_autocommit(db) ){
+static void cqVtabAhead(CqOp *pOp, const CqVtab *p, CqPrep *pPrep){
+  if( pOp->rc || p->bTemp ) return;
+  if( sqlite3_get_autocommit(pOp->db) ){
     int nTemp = p->pConn->claims.nTemp;
     cqVtabAttach(p->pConn, p->pDef);
     /* It may be there although that was interrupted. */
     if( p->pConn->claims.nTemp>nTemp ) pPrep->bMade = 1;
-  }else if( sqlite3_txn_state(db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
-    claimqOpInit(&op, p->pConn);
-    claimqExecSql(&op, claimqSql[CQ_SQL_TXN_LOCK].zSql);
-    claimqOpClear(&op);
+  }else if( sqlite3_txn_state(pOp->db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
+    claimqExecSql(pOp, claimqSql[CQ_SQL_TXN_LOCK].zSql);
+    if( !sqlite3_get_autocommit(pOp->db) ) claimqOpReset(pOp);
   }
 }
 
@@ -589,7 +600,7 @@ static int cqVtabBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
   claimqOpInit(&op, p->pConn);
   if( p->pDef->bWrites ){
     claimqCheckWritable(&op);
-    if( op.rc==SQLITE_OK ) cqVtabAhead(p, pPrep);
+    cqVtabAhead(&op, p, pPrep);
   }
   ePlan = cqVtabPlan(&op, p, pInfo, &plan);
   if( op.rc ) return claimqOpVtab(&op, pVtab);

@@ -1150,9 +1150,6 @@ CQ_PRIV void claimqReplayForget(CqClaims*, CqReplay*);
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
-/* CREATE VIRTUAL TABLE temp.* for all claim tables that are not there.  Never
-** an error: 1 if all of them are there afterwards. */
-CQ_PRIV int claimqVtabAttach(CqConn*);
 /* The i-th list of tables, 0 past the last. */
 CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
 

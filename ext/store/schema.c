@@ -229,12 +229,17 @@ static i64 cqMetaVersion(CqOp *p){
 /*
 ** 1 if SQLite knows of a table, in main.  It may have to look again to be
 ** right; but to ask for one that is not there would write an error to the
-** application's log.
+** application's log.  0 if op has an error, or gets one here: an error with
+** which SQLite has ended the user's transaction (it reads the schema in a
+** statement of its own) is not to be taken for a table that is missing.
 */
 CQ_PRIV int claimqSchemaHas(CqOp *p, const char *zTable){
-  return p->rc==SQLITE_OK
-      && sqlite3_table_column_metadata(p->db, CQ_SCHEMA, zTable,
-                                       0, 0, 0, 0, 0, 0)==SQLITE_OK;
+  int rc;
+  if( p->rc ) return 0;
+  rc = sqlite3_table_column_metadata(p->db, CQ_SCHEMA, zTable,
+                                     0, 0, 0, 0, 0, 0);
+  if( (rc & 0xff)==SQLITE_IOERR || rc==SQLITE_NOMEM ) p->rc = rc;
+  return rc==SQLITE_OK;
 }
 
 /*

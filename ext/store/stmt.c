@@ -111,6 +111,7 @@ static sqlite3_stmt *cqPrepare(
   }
   if( claimqSql[eStmt].mFeature ){
     mAbsent = claimqSchemaAbsent(p, claimqSql[eStmt].mFeature);
+    if( p->rc ) return 0;
   }
   if( cqStmtUpserts(zSql, mAbsent) ){
     claimqFailMissing(p, mAbsent);

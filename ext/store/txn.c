@@ -601,7 +601,8 @@ static int cqTxnBare(CqOp *p, const CqTask *pTask){
   return pTask->xMake && !p->pConn->bChecked
       && !sqlite3_get_autocommit(p->db)
       && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
-      && !claimqSchemaHas(p, claimqSchema[0].zName);
+      && !claimqSchemaHas(p, claimqSchema[0].zName)
+      && p->rc==SQLITE_OK;
 }
 
 /*
