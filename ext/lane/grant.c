@@ -184,33 +184,12 @@ CQ_PRIV void claimqLaneGrant(CqOp *p, CqCall *pCall){
   claimqTaskResult(p, &g.task, pCall->pCtx);
 }
 
-/**************************************************************************
-** claimq_ungrant(grant_id) -> 1, or 0 if there is no such grant
-*/
-typedef struct CqUngrant CqUngrant;
-struct CqUngrant {
-  CqTask task;                    /* First */
-  i64 iGrant;
-};
-
-static void cqUngrantApply(CqOp *p, CqTask *pTask){
-  CqStmt s = claimqStmt(p, CQ_SQL_LANE_GRANT_DELETE);
-  claimqBindInt(p, &s, CQ_LANE_GRANT_DELETE_grant, ((CqUngrant*)pTask)->iGrant);
-  pTask->iAnswer = claimqExec(p, &s);
-}
-
 /*
-** claimq_ungrant(grant_id [, option, value]...) -> 1 or 0.
+** claimq_ungrant(grant_id [, option, value]...) -> 1, or 0 if there is none.
 */
 CQ_PRIV void claimqLaneUngrant(CqOp *p, CqCall *pCall){
-  CqUngrant u;
-  memset(&u, 0, sizeof(u));
-  u.task.xLoad = claimqLoadNothing;
-  u.task.xApply = cqUngrantApply;
-  u.task.zWhat = "claimq_ungrant()";
-  u.iGrant = pCall->aArg[0].i;
-  claimqRun(p, &u.task);
-  claimqTaskResult(p, &u.task, pCall->pCtx);
+  claimqRemove(p, pCall, CQ_SQL_LANE_GRANT_DELETE, CQ_LANE_GRANT_DELETE_grant,
+               "claimq_ungrant()");
 }
 
 /**************************************************************************

@@ -465,34 +465,12 @@ CQ_PRIV void claimqSchedule(CqOp *p, CqCall *pCall){
   sqlite3_free(zOptions);
 }
 
-/**************************************************************************
-** claimq_unschedule(name [, option, value]...) -> 1, or 0 if there was none
-*/
-typedef struct CqUnschedule CqUnschedule;
-struct CqUnschedule {
-  CqTask task;                    /* First */
-  CqText name;
-};
-
-static void cqUnscheduleApply(CqOp *p, CqTask *pTask){
-  CqUnschedule *pU = (CqUnschedule*)pTask;
-  CqStmt s = claimqStmt(p, CQ_SQL_SCHEDULE_DELETE);
-  claimqBindText(p, &s, CQ_SCHEDULE_DELETE_name, pU->name);
-  pTask->iAnswer = claimqExec(p, &s);
-}
-
 /*
 ** claimq_unschedule(name [, option, value]...) -> 1, or 0 if there was none.
 */
 CQ_PRIV void claimqUnschedule(CqOp *p, CqCall *pCall){
-  CqUnschedule u;
-  memset(&u, 0, sizeof(u));
-  u.task.xLoad = claimqLoadNothing;
-  u.task.xApply = cqUnscheduleApply;
-  u.task.zWhat = "claimq_unschedule()";
-  u.name = pCall->aArg[0].t;
-  claimqRun(p, &u.task);
-  claimqTaskResult(p, &u.task, pCall->pCtx);
+  claimqRemove(p, pCall, CQ_SQL_SCHEDULE_DELETE, CQ_SCHEDULE_DELETE_name,
+               "claimq_unschedule()");
 }
 
 /**************************************************************************

@@ -589,10 +589,13 @@ struct CqTask {
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
-CQ_PRIV void claimqLoadNothing(CqOp*, CqTask*);
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq__alone() */
 /* Hand the answer, unless op has an error, to a function; free it. */
 CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
+/* A function that removes a row by its key, the first argument. */
+CQ_PRIV void claimqRemove(
+  CqOp*, CqCall*, int eStmt, int iKey, const char *zWhat
+);
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);

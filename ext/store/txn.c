@@ -605,15 +605,6 @@ static int cqTxnBare(CqOp *p, const CqTask *pTask){
       && p->rc==SQLITE_OK;
 }
 
-/*
-** xLoad of a task that has nothing to read before its one write: the format is
-** looked at again, because another release may have raised it.
-*/
-CQ_PRIV void claimqLoadNothing(CqOp *p, CqTask *pTask){
-  claimqConnDoubt(p->pConn);
-  pTask->eNeed = CQ_NEED_ONE;
-}
-
 static void cqTxnTry(CqOp*, CqTask*);
 
 /*
@@ -678,6 +669,51 @@ CQ_PRIV void claimqTaskResult(
     sqlite3_result_int64(pCtx, pTask->iAnswer);
   }
   pTask->zAnswer = 0;
+}
+
+/* A row that is removed by its key. */
+typedef struct CqRemove CqRemove;
+struct CqRemove {
+  CqTask task;                    /* First */
+  int eStmt;                      /* The DELETE */
+  int iKey;                       /* Its parameter */
+  sqlite3_value *pKey;
+};
+
+/*
+** xLoad: there is nothing to read; but the format is looked at again, because
+** another release may have raised it.
+*/
+static void cqRemoveLoad(CqOp *p, CqTask *pTask){
+  claimqConnDoubt(p->pConn);
+  pTask->eNeed = CQ_NEED_ONE;
+}
+
+static void cqRemoveApply(CqOp *p, CqTask *pTask){
+  CqRemove *pR = (CqRemove*)pTask;
+  CqStmt s = claimqStmt(p, pR->eStmt);
+  claimqBindValue(p, &s, pR->iKey, pR->pKey);
+  pTask->iAnswer = claimqExec(p, &s);
+}
+
+/*
+** A function zWhat whose first argument is the key of a row: the statement
+** eStmt, a DELETE that has it as its parameter iKey.  Its result is 1, or 0 if
+** there is no such row.
+*/
+CQ_PRIV void claimqRemove(
+  CqOp *p, CqCall *pCall, int eStmt, int iKey, const char *zWhat
+){
+  CqRemove r;
+  memset(&r, 0, sizeof(r));
+  r.task.xLoad = cqRemoveLoad;
+  r.task.xApply = cqRemoveApply;
+  r.task.zWhat = zWhat;
+  r.eStmt = eStmt;
+  r.iKey = iKey;
+  r.pKey = pCall->aArg[0].pVal;
+  claimqRun(p, &r.task);
+  claimqTaskResult(p, &r.task, pCall->pCtx);
 }
 
 /*
