@@ -73,6 +73,7 @@ array set tests {
   ext/engine/origin.c    {letter corrupt oom}
   ext/engine/put.c       {lane session outbox request oom}
   ext/engine/restore.c   {restore oom}
+  ext/engine/step.c      {step letter policy oom}
   ext/engine/vacuum.c    {vacuum upkeep outbox oom}
   ext/engine/verb.c      {lane session_bad contest letter outbox oom}
   ext/engine/wait.c      {wait oom fault_wait wait_workers}
@@ -81,12 +82,16 @@ array set tests {
   ext/lane/change.c      {lane limit after oom}
   ext/lane/claim.c       {lane upkeep limit oom corrupt lane_cost fault_lane
                           lane_workers}
+  ext/lane/end.c         {lane keep after letter step upkeep oom}
   ext/lane/grant.c       {lane limit oom corrupt fault_lane}
+  ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost}
   ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
                           lane_workers}
   ext/lane/keep.c        {keep vacuum upkeep oom}
   ext/lane/limit.c       {limit limit_model corrupt oom limit_cost
                           limit_workers}
+  ext/lane/policy.c      {policy limit keep oom}
+  ext/lane/resolve.c     {step request policy oom}
   ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
   ext/lane/stats.c       {see schedule limit oom see_cost}
   ext/lane/why.c         {see schedule limit oom see_cost}
@@ -94,6 +99,7 @@ array set tests {
   ext/lane/verb.c        {lane after limit oom fault_lane}
   ext/letter/letter.c    {letter upkeep oom corrupt}
   ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
+  ext/outbox/number.c    {outbox_plain outbox upkeep oom}
   ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
   ext/outbox/publish.c   {outbox upkeep oom corrupt outbox_workers}
   ext/outbox/queue.c     {outbox upkeep oom corrupt outbox_workers}

@@ -6,8 +6,9 @@
 ** coroutine may go on, a connection may be killed, or the power may fail: the
 ** seed decides (sim_co.c).  The clock is a number that these points move on.
 ** The coroutines work with queues (sim_work.c, sim_op.c); an observer outside
-** hears every answer and knows what must not be (sim_watch.c).  sim_main.c
-** runs one seed after the other.
+** hears every answer and knows what must not be (sim_watch.c).  Steps, grants,
+** letters and policies have a file each, with their calls and with what the
+** observer knows of them.  sim_main.c runs one seed after the other.
 */
 #ifndef SIM_H
 #define SIM_H
@@ -84,6 +85,10 @@ struct SimSum {
   i64 nLost;                      /* Power cuts that lost answers */
   i64 nAgain;                     /* Numbers given again, after that */
   i64 nRestored;                  /* Power cuts followed by claimq_restored() */
+  i64 nStep;                      /* Answers of claimq_step() */
+  i64 nGrant, nGranted;           /* Grants; claims that used one */
+  i64 nRequeue, nResolve;         /* Letters put back; jobs resolved */
+  i64 nVacuum, nPolicy;           /* Rows removed; policies changed */
 };
 extern SimSum sum;
 
@@ -115,8 +120,10 @@ void simVfsRestart(int bPower);
 #define SIM_SESSION  1
 #define SIM_OUTBOX   2
 #define SIM_CONTEST  3
-#define SIM_NKIND    4
+#define SIM_LETTER   4
+#define SIM_NKIND    5
 #define SIM_NROW     4            /* Rows of a claim, at most */
+#define SIM_NWORK    600          /* Pieces of work, at most */
 
 typedef struct SimRow SimRow;
 struct SimRow {
@@ -131,6 +138,7 @@ struct SimClaim {
   int eKind;
   int iScope;                     /* Which lane, session, queue or subject */
   int iGroup;                     /* Which group of the lane; -1: none */
+  int iOwner;
   char zId[48];
   char zToken[72];
   int nRow;
@@ -141,7 +149,26 @@ struct SimClaim {
   i64 iUntil;                     /* Surely live until then, in ms */
   u8 bCompleted;
   u8 bRevoked;
+  u8 bGranted;                    /* By claimq_reclaim() */
+  u8 bGiven;                      /* Somebody began to give it back */
   u8 bLost;                       /* By a power cut, perhaps */
+};
+
+/* Work that somebody put. */
+typedef struct SimWork SimWork;
+struct SimWork {
+  int eKind;
+  int iScope;
+  i64 iId;                        /* Its key, by the answer */
+  i64 iPut, iDone;                /* Answers, by nOrder; 0: none */
+  u8 bLost;                       /* The put may have been lost */
+  u8 bMaybeDone;                  /* A completion without an answer, or lost */
+  u8 bMoved;                      /* It may have another id: it was requeued */
+  u8 bLetter;                     /* Somebody has seen its letter */
+  u8 bFound;
+  u8 bEnds;                       /* Somebody began to end it */
+  int nAdmit;                     /* Reclaims that may have had it */
+  int iAfter;                     /* It waits for this one; -1: for none */
 };
 
 /* What holds in a world, besides that rows are held once. */
@@ -153,15 +180,26 @@ struct SimRule {
   int nPer;
   u8 bSerial;                     /* Sessions are */
   u8 bAfter;                      /* Some jobs wait for others */
+  u8 bStep;                       /* Workers store steps */
+  u8 bGrant;                      /* Some jobs need grants */
+  u8 bLetter;                     /* Letters are claimed and requeued */
+  u8 bPolicy;                     /* The policy changes: see sim_policy.c */
+  u8 bGone;                       /* What has ended may be removed */
 };
 extern SimRule simRule;
 
 void watchClear(void);
+i64 watchAnswer(i64 a, i64 b);
+void watchAgain(int bLost, const char *zWhat, const char *zKind, i64 i);
+SimWork *watchWork(int iWork);
+int watchJob(void);
+const SimClaim *watchNext(const SimClaim*);
 int watchPut(int eKind, int iScope);
 i64 watchAfter(int iWork);
 void watchPutDone(int iWork, i64 iId);
 SimClaim *watchClaim(const SimClaim*);
-void watchRenewed(SimClaim*, i64 iExpires, int nLease);
+void watchRenewed(SimClaim*, i64 iBegin, i64 iExpires, int nLease);
+void watchStretched(SimClaim*, i64 iBegin, int nLease);
 void watchSettle(SimClaim*, int bEnds);
 void watchSettled(SimClaim*, int bCompleted, int nRow);
 void watchLost(SimClaim*, i64 iMs);
@@ -169,7 +207,25 @@ void watchMaybe(SimClaim*);
 SimClaim *watchAny(void);
 void watchPower(void);
 void watchRestored(void);
+void watchQuery(sqlite3*, const char *zWhat, const char *zSql);
 void watchEnd(sqlite3*);
+
+/* What the observer knows of steps, grants, letters and policies. */
+void stepClear(void);
+void stepPower(void);
+void stepEnd(sqlite3*);
+void grantClear(void);
+void grantPower(void);
+void grantClaim(const SimClaim*);
+void letterClear(void);
+void letterPower(void);
+void letterClaim(const SimClaim*);
+void letterSettled(const SimClaim*, i64 iOrder);
+void letterEnd(sqlite3*);
+void policyClear(void);
+void policyPower(void);
+void policyStart(const SimClaim*, i64 iBegin, i64 iMs);
+void policyClaim(const SimClaim*);
 
 /* sim_work.c, sim_op.c */
 void workRun(void);

@@ -4,7 +4,7 @@
 **     sim_test [-v] [-from SEED] [-n COUNT] [-step K] [-seconds S] [SEED]
 **
 ** COUNT seeds from SEED on, or as many as fit in S seconds, from a fresh one;
-** each K more than the one before (a seed modulo 10 says which world it is).
+** each K more than the one before (a seed modulo 15 says which world it is).
 ** With -v every answer is shown.  Every hundredth seed is run twice, and must
 ** give the same answers at the same times.  Prints "N passed, M failed".
 */
@@ -51,6 +51,7 @@ int main(int argc, char **argv){
     i++;
   }
   sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   simVfsRegister();
   for(i=iFrom; nSecond ? time(0)<iBegin+nSecond : i<iFrom+n*nStep; i+=nStep){
     runSeed(i);
@@ -62,6 +63,10 @@ int main(int argc, char **argv){
          "lost after %lld of these, %lld numbers given again; "
          "claimq_restored() after %lld\n", sum.nKill, sum.nCrash, sum.nPower,
          sum.nLost, sum.nAgain, sum.nRestored);
+  printf("steps %lld, grants %lld and claims by them %lld, letters requeued "
+         "%lld, jobs resolved %lld, rows removed %lld, policies changed %lld\n",
+         sum.nStep, sum.nGrant, sum.nGranted, sum.nRequeue, sum.nResolve,
+         sum.nVacuum, sum.nPolicy);
   printf("%d passed, %d failed\n", nPass, nFail);
   return nFail>0;
 }

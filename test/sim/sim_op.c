@@ -9,12 +9,6 @@
 #include "sim.h"
 #include "sim_op.h"
 
-/* How a call can end. */
-#define OP_OK   0
-#define OP_DEAD 1                 /* Killed, or something is wrong */
-#define OP_LOST 2                 /* claim_lost */
-#define OP_SLOT 3                 /* no_slot */
-
 /* A put that is repeated with the same request when its answer was lost. */
 static struct {
   int iWork;                      /* -1: none */
@@ -66,8 +60,8 @@ static sqlite3_stmt *opPrepare(SimCo *p, const char *zSql){
   return p->aStmt[i].pStmt;
 }
 
-/* The same with its parameters: i an int, t a text (0: NULL). */
-static sqlite3_stmt *opBind(SimCo *p, const char *zSql, const char *zType, ...){
+/* The same with its parameters: i an int, l an i64, t a text (0: NULL). */
+sqlite3_stmt *opBind(SimCo *p, const char *zSql, const char *zType, ...){
   sqlite3_stmt *pStmt = opPrepare(p, zSql);
   va_list ap;
   int i;
@@ -77,6 +71,8 @@ static sqlite3_stmt *opBind(SimCo *p, const char *zSql, const char *zType, ...){
   for(i=0; pStmt && zType[i]; i++){
     if( zType[i]=='i' ){
       sqlite3_bind_int(pStmt, i+1, va_arg(ap, int));
+    }else if( zType[i]=='l' ){
+      sqlite3_bind_int64(pStmt, i+1, va_arg(ap, i64));
     }else{
       sqlite3_bind_text(pStmt, i+1, va_arg(ap, const char*), -1,
                         SQLITE_TRANSIENT);
@@ -87,19 +83,21 @@ static sqlite3_stmt *opBind(SimCo *p, const char *zSql, const char *zType, ...){
 }
 
 /* How did it end?  The statement is reset. */
-static int opEnd(SimCo *p, sqlite3_stmt *pStmt){
+int opEnd(SimCo *p, sqlite3_stmt *pStmt){
   int rc = pStmt ? sqlite3_reset(pStmt) : sqlite3_errcode(p->db);
   const char *z = sqlite3_errmsg(p->db);
   if( p->bDead ) return OP_DEAD;
   if( rc==SQLITE_OK ) return OP_OK;
   if( strstr(z, "claimq: claim_lost: ") ) return OP_LOST;
   if( strstr(z, "claimq: no_slot: ") ) return OP_SLOT;
+  if( strstr(z, "claimq: conflict: ") || strstr(z, "claimq: not_found: ")
+   || strstr(z, "claimq: not_reclaimable: ") ) return OP_REFUSED;
   simFail("%s (%d) at %lld", z, rc, simMs());
   return OP_DEAD;
 }
 
 /* Run a statement that answers with at most one integer or text. */
-static int opRun(SimCo *p, sqlite3_stmt *pStmt, i64 *pi){
+int opRun(SimCo *p, sqlite3_stmt *pStmt, i64 *pi){
   i64 i = 0;
   if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
     if( sqlite3_column_type(pStmt, 0)==SQLITE_TEXT ){
@@ -115,7 +113,7 @@ static int opRun(SimCo *p, sqlite3_stmt *pStmt, i64 *pi){
 }
 
 /* Run a statement without parameters. */
-static int opPlain(SimCo *p, const char *zSql){
+int opPlain(SimCo *p, const char *zSql){
   return opRun(p, opBind(p, zSql, ""), 0);
 }
 
@@ -125,13 +123,15 @@ static int opPlain(SimCo *p, const char *zSql){
 
 /* A job, with a request that makes it safe to repeat, or without. */
 static int opSubmit(SimCo *p, int iWork, int iGroup, int bRequest, i64 *pi){
+  const char *zReclaim = grantReclaim(iWork) ? "grant" : 0;
+  const char *zAdmission = grantAdmission(iWork) ? "grant" : 0;
   char zRequest[20], zGroup[8];
   sqlite3_snprintf(sizeof(zRequest), zRequest, "r%d", iWork);
   sqlite3_snprintf(sizeof(zGroup), zGroup, "%d", iGroup);
   return opRun(p, opBind(p,
     "SELECT claimq_submit('a', ?1, 'priority', ?1*7%5, 'group_key', ?2,"
-    "  'request', ?3)", "itt", iWork, iGroup<0 ? 0 : zGroup,
-    bRequest ? zRequest : 0), pi);
+    "  'request', ?3, 'reclaim', ?4, 'admission', ?5)", "itttt", iWork,
+    iGroup<0 ? 0 : zGroup, bRequest ? zRequest : 0, zReclaim, zAdmission), pi);
 }
 
 /* A job that waits for another one. */
@@ -156,15 +156,17 @@ static void opAgain(SimCo *p){
 /* Put work by an INSERT. */
 static int opInsert(SimCo *p, int eKind, int iWork, int iScope, int iGroup){
   static const char *const azSql[] = {
-    "INSERT INTO claimq_job(lane, payload, priority, group_key)"
-    " VALUES('a', ?1, ?1*7%5, nullif(?3, -1)||'')",
+    "INSERT INTO claimq_job(lane, payload, priority, group_key, reclaim,"
+    "  admission) VALUES('a', ?1, ?1*7%5, nullif(?3, -1)||'', ?4, ?5)",
     "INSERT INTO claimq_batch(session, payload, slot_policy)"
     " VALUES('s'||?2, ?1, 'join')",
     "INSERT INTO claimq_message(queue, payload, partition)"
     " VALUES('q', ?1, ?2)",
   };
-  return opRun(p, opBind(p, azSql[eKind], "iii"+(eKind!=SIM_LANE), iWork,
-                         iScope, iGroup), 0);
+  return opRun(p, opBind(p, azSql[eKind], eKind==SIM_LANE ? "iiitt" : "ii",
+                         iWork, iScope, iGroup,
+                         grantReclaim(iWork) ? "grant" : 0,
+                         grantAdmission(iWork) ? "grant" : 0), 0);
 }
 
 /* Put work. */
@@ -212,6 +214,8 @@ static const char *const azClaim[] = {
   " claimed_at_ms, expires_at_ms FROM claimq_outbox('q', ?1, ?2, 3)",
   "SELECT 0, NULL, outcome, claim_id, lease_token, fencing_token,"
   " claimed_at_ms, expires_at_ms FROM claimq_contest('c'||?3, ?1, ?2)",
+  "SELECT letter_id, payload, NULL, claim_id, lease_token, fencing_token,"
+  " claimed_at_ms, expires_at_ms FROM claimq_dead_letter(NULL, ?1, ?2, 2)",
 };
 
 /* One row of a claim. */
@@ -219,12 +223,15 @@ static void claimRow(SimClaim *pC, sqlite3_stmt *pStmt){
   const char *z2 = (const char*)sqlite3_column_text(pStmt, 2);
   SimRow *pR = &pC->aRow[pC->nRow];
   if( pC->eKind==SIM_CONTEST && strcmp(z2, "claimed") ) return;
-  if( pC->nRow>=SIM_NROW ) return;
+  if( pC->nRow>=SIM_NROW || sqlite3_column_type(pStmt, 3)==SQLITE_NULL ){
+    return;
+  }
   pR->iRow = sqlite3_column_int64(pStmt, 0);
   pR->iSeq = pR->iRow;
   pR->iWork = sqlite3_column_type(pStmt, 1)==SQLITE_INTEGER
             ? sqlite3_column_int(pStmt, 1) : -1;
   pR->iFence = sqlite3_column_int64(pStmt, 5);
+  if( pC->eKind==SIM_LETTER && pC->nRow ) pR->iFence = 0;   /* Not told */
   if( pC->eKind==SIM_LANE ) pC->iGroup = z2 ? z2[0]-'0' : -1;
   if( pC->eKind==SIM_OUTBOX ) pR->iRow = pC->iScope = z2[0]-'0';
   sqlite3_snprintf(sizeof(pC->zId), pC->zId, "%s",
@@ -237,14 +244,20 @@ static void claimRow(SimClaim *pC, sqlite3_stmt *pStmt){
   pC->nRow++;
 }
 
+/* A claim that holds nothing yet. */
+static void claimEmpty(SimCo *p, int eKind, SimClaim *pC){
+  memset(pC, 0, sizeof(*pC));
+  pC->eKind = eKind;
+  pC->iScope = eKind==SIM_LANE || eKind==SIM_LETTER ? 0 : simPick(2);
+  pC->iGroup = -1;
+  pC->iOwner = p->iCo;
+}
+
 /* Make a claim; the observer does not hear of it yet. */
 static int claimMake(SimCo *p, int eKind, int nLease, SimClaim *pC){
   char zOwner[16];
   sqlite3_stmt *pStmt;
-  memset(pC, 0, sizeof(*pC));
-  pC->eKind = eKind;
-  pC->iScope = eKind==SIM_LANE ? 0 : simPick(2);
-  pC->iGroup = -1;
+  claimEmpty(p, eKind, pC);
   sqlite3_snprintf(sizeof(zOwner), zOwner, "w%d", p->iCo);
   pStmt = opBind(p, azClaim[eKind], (eKind & 1) ? "tii" : "ti", zOwner, nLease,
                  pC->iScope);
@@ -271,13 +284,37 @@ SimClaim *opClaim(SimCo *p, int eKind, int nLease){
   return watchClaim(&c);
 }
 
+/* Claim a job by a grant; 0 if there is none. */
+SimClaim *opClaimGranted(SimCo *p, int iWork, int nLease){
+  SimWork *pW = watchWork(iWork);
+  char zOwner[16];
+  sqlite3_stmt *pStmt;
+  SimClaim c;
+  int rc;
+  claimEmpty(p, SIM_LANE, &c);
+  c.bGranted = 1;
+  pW->nAdmit++;
+  sqlite3_snprintf(sizeof(zOwner), zOwner, "w%d", p->iCo);
+  pStmt = opBind(p,
+    "SELECT job_id, payload, group_key, claim_id, lease_token, fencing_token,"
+    " claimed_at_ms, expires_at_ms FROM claimq_reclaim(?1, ?2, ?3)", "lti",
+    pW->iId, zOwner, nLease);
+  c.iBegin = sim.nOrder;
+  while( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ) claimRow(&c, pStmt);
+  rc = opEnd(p, pStmt);
+  if( rc==OP_OK && c.nRow==0 ) pW->nAdmit--;
+  return rc==OP_OK && c.nRow ? watchClaim(&c) : 0;
+}
+
 /* 1 if the claim is still there. */
 int opRenew(SimCo *p, SimClaim *pC, int nLease){
+  sqlite3_stmt *pStmt = opBind(p, "SELECT claimq_renew(?1, ?2, ?3)", "tti",
+                               pC->zId, pC->zToken, nLease);
+  i64 iBegin = sim.nOrder;
   i64 iExpires;
-  int rc = opRun(p, opBind(p, "SELECT claimq_renew(?1, ?2, ?3)", "tti",
-                           pC->zId, pC->zToken, nLease), &iExpires);
+  int rc = opRun(p, pStmt, &iExpires);
   if( rc==OP_LOST ) watchLost(pC, simMs());
-  if( rc==OP_OK ) watchRenewed(pC, iExpires, nLease);
+  if( rc==OP_OK ) watchRenewed(pC, iBegin, iExpires, nLease);
   return rc==OP_OK || rc==OP_SLOT;
 }
 
@@ -293,9 +330,11 @@ void opSettle(SimCo *p, SimClaim *pC, int eHow){
   int rc;
   if( eHow==OP_FORGET ) return;
   watchSettle(pC, eHow==OP_COMPLETE || eHow==OP_REJECT);
+  if( eHow==OP_RETRY || eHow==OP_RELEASE ) pC->bGiven = 1;
   rc = opRun(p, opBind(p, azSql[eHow], "tt", pC->zId, pC->zToken), &i);
   if( rc==OP_LOST ) watchLost(pC, simMs());
-  if( rc==OP_OK ) watchSettled(pC, eHow==OP_COMPLETE, pC->nRow);
+  if( rc==OP_OK ) watchSettled(pC, eHow==OP_COMPLETE
+                    || (eHow==OP_REJECT && pC->eKind==SIM_LETTER), pC->nRow);
   if( rc==OP_DEAD && eHow==OP_COMPLETE ) watchMaybe(pC);
 }
 
@@ -397,7 +436,7 @@ int opFinish(SimCo *p, int eKind){
 int opLeft(SimCo *p){
   i64 n = 0;
   opRun(p, opBind(p, "SELECT sum(ready+delayed+held+expired+blocked+limited)"
-      " FROM claimq_stats WHERE discipline IN ('lane', 'session', 'outbox')",
-      ""), &n);
+      " FROM claimq_stats WHERE discipline IN ('lane', 'session', 'outbox')"
+      "  OR (discipline='dead_letter' AND ?1)", "i", simRule.bLetter), &n);
   return n>0;
 }

@@ -13,6 +13,8 @@
 **      answer stays so, and never comes again.  A job that waits for another
 **      one comes after its end.  Of calls whose answer was lost
 **      the observer accepts both ends.
+**   *  What was stored for a step stays; sim_step.c, sim_grant.c, sim_letter.c
+**      and sim_policy.c say what else must hold.
 **   *  A power cut loses nothing that was answered; where the mode allows it
 **      (SimMode.bSure), only what was answered after the last sync.
 */
@@ -21,20 +23,6 @@
 #include "sim.h"
 
 #define SIM_NCLAIM 600
-#define SIM_NWORK  600
-
-typedef struct SimWork SimWork;
-struct SimWork {
-  int eKind;
-  int iScope;
-  i64 iId;                        /* Its key, by the answer */
-  i64 iPut, iDone;                /* Answers, by nOrder; 0: none */
-  u8 bLost;                       /* The put may have been lost */
-  u8 bMaybeDone;                  /* A completion without an answer, or lost */
-  u8 bFound;
-  u8 bEnds;                       /* Somebody began to end it */
-  int iAfter;                     /* It waits for this one; -1: for none */
-};
 
 SimRule simRule;
 static SimClaim aClaim[SIM_NCLAIM];
@@ -43,16 +31,22 @@ static SimWork aWork[SIM_NWORK];
 static int nWork;
 static int bNoRepeat;             /* claimq_restored() was called */
 
-static const char *const azKind[] = {"job", "batch", "message", "subject"};
+static const char *const azKind[] = {
+  "job", "batch", "message", "subject", "letter"
+};
 
 void watchClear(void){
   nClaim = nWork = 0;
   bNoRepeat = 0;
+  stepClear();
+  grantClear();
+  letterClear();
+  policyClear();
   memset(&simRule, 0, sizeof(simRule));
 }
 
 /* A number for an answer, which becomes part of the history. */
-static i64 watchAnswer(i64 a, i64 b){
+i64 watchAnswer(i64 a, i64 b){
   sum.nAnswer++;
   sim.hash = (sim.hash ^ (u32)a)*16777619u;
   sim.hash = (sim.hash ^ (u32)b)*16777619u;
@@ -61,9 +55,9 @@ static i64 watchAnswer(i64 a, i64 b){
 }
 
 /* A number is given out a second time.  May it be? */
-static void watchAgain(int bLost, const char *zWhat, int eKind, i64 i){
+void watchAgain(int bLost, const char *zWhat, const char *zKind, i64 i){
   if( bLost && !bNoRepeat ) sum.nAgain++;
-  else simFail("%s %lld of a %s was given twice", zWhat, i, azKind[eKind]);
+  else simFail("%s %lld of a %s was given twice", zWhat, i, zKind);
 }
 
 /**************************************************************************
@@ -80,6 +74,23 @@ int watchPut(int eKind, int iScope){
   p->iScope = iScope;
   p->iAfter = -1;
   return nWork++;
+}
+
+/* The work with this payload; 0 if nobody put it. */
+SimWork *watchWork(int iWork){
+  return iWork>=0 && iWork<nWork ? &aWork[iWork] : 0;
+}
+
+/* Some job whose id is known: its payload; -1 if there is none. */
+int watchJob(void){
+  int i = nWork ? simPick(nWork) : 0;
+  return i<nWork && aWork[i].eKind==SIM_LANE && aWork[i].iId ? i : -1;
+}
+
+/* The claim after p, the first if p is 0; 0 after the last one. */
+const SimClaim *watchNext(const SimClaim *p){
+  p = p ? p+1 : aClaim;
+  return p<&aClaim[nClaim] ? p : 0;
 }
 
 /* A job for iWork to wait for: its id; 0 if there is none. */
@@ -101,7 +112,7 @@ void watchPutDone(int iWork, i64 iId){
   for(i=0; i<nWork && iId; i++){
     SimWork *q = &aWork[i];
     if( q!=p && q->iId==iId && q->eKind==p->eKind && q->iScope==p->iScope ){
-      watchAgain(q->bLost, "the id", p->eKind, iId);
+      watchAgain(q->bLost, "the id", azKind[p->eKind], iId);
     }
   }
   if( p->iId && p->iId!=iId ) simFail("a repeated request got another id");
@@ -144,6 +155,7 @@ static void claimOverlap(const SimClaim *p, i64 iMs){
     nLane++;
     nGroup += p->iGroup>=0 && p->iGroup==q->iGroup;
   }
+  if( simRule.bPolicy ) return;   /* See policyStart() */
   if( simRule.nActive && nLane>=simRule.nActive ){
     simFail("%s: %d are live at %lld, max_active is %d", p->zId, nLane+1, iMs,
             simRule.nActive);
@@ -160,9 +172,9 @@ static void claimFences(const SimClaim *a, const SimClaim *b){
   for(i=0; i<a->nRow; i++){
     for(j=0; j<b->nRow; j++){
       const SimRow *r = &a->aRow[i], *s = &b->aRow[j];
-      if( r->iRow!=s->iRow ) continue;
+      if( r->iRow!=s->iRow || r->iFence==0 || s->iFence==0 ) continue;
       if( r->iFence==s->iFence ){
-        watchAgain(a->bLost, "the token", b->eKind, s->iFence);
+        watchAgain(a->bLost, "the token", azKind[b->eKind], s->iFence);
         return;
       }
       if( a->bLost && !bNoRepeat ) continue;
@@ -190,7 +202,8 @@ static void claimWork(const SimClaim *p){
     SimWork *pW;
     if( r->iWork<0 ) continue;
     pW = &aWork[r->iWork];
-    if( r->iWork>=nWork || pW->eKind!=p->eKind ){
+    if( r->iWork>=nWork
+     || (pW->eKind!=p->eKind && p->eKind!=SIM_LETTER) ){
       simFail("%s delivers what nobody put", p->zId);
     }else if( pW->iDone && pW->iDone<p->iBegin ){
       simFail("%s delivers %d, which was completed", p->zId, r->iWork);
@@ -229,14 +242,18 @@ SimClaim *watchClaim(const SimClaim *pNew){
   if( simMs()<p->iUntil ) claimOverlap(p, simMs());
   for(i=0; i<nClaim && !sim.bStop; i++) claimFences(&aClaim[i], p);
   claimWork(p);
+  letterClaim(p);
+  grantClaim(p);
+  policyClaim(p);
   watchClock(p->zId, p->iClaimed);
   nClaim++;
   return p;
 }
 
-/* The answer of a renewal. */
-void watchRenewed(SimClaim *p, i64 iExpires, int nLease){
+/* The answer of a renewal, which began at iBegin. */
+void watchRenewed(SimClaim *p, i64 iBegin, i64 iExpires, int nLease){
   i64 iMs = iExpires-nLease;
+  int bStart = p->iExpires>0 && iMs>=p->iUntil;
   watchAnswer(iExpires, 0);
   simLog("renewed %s from %lld to %lld", p->zId, iMs, iExpires);
   if( p->bRevoked ) return;       /* It may be gone again */
@@ -244,14 +261,26 @@ void watchRenewed(SimClaim *p, i64 iExpires, int nLease){
   p->iUntil = p->iExpires = iExpires;
   claimOverlap(p, iMs);
   if( simMs()<iExpires ) claimOverlap(p, simMs());
+  if( bStart ) policyStart(p, iBegin, iMs);
   watchClock(p->zId, iMs);
+}
+
+/*
+** A step may have renewed it, at some time after iBegin: its end is not before
+** iBegin+nLease.
+*/
+void watchStretched(SimClaim *p, i64 iBegin, int nLease){
+  if( p->bRevoked ) return;
+  if( iBegin>=p->iUntil ) p->iFrom = simMs();
+  p->iUntil = p->iExpires = iBegin+nLease;
+  if( simMs()<p->iUntil ) claimOverlap(p, simMs());
 }
 
 /* Somebody begins to settle or revoke it; bEnds: that ends the work. */
 void watchSettle(SimClaim *p, int bEnds){
   int i;
   if( p->iUntil>simMs() ) p->iUntil = simMs();
-  for(i=0; i<p->nRow && bEnds; i++){
+  for(i=0; i<p->nRow && bEnds && p->eKind!=SIM_LETTER; i++){
     if( p->aRow[i].iWork>=0 ) aWork[p->aRow[i].iWork].bEnds = 1;
   }
 }
@@ -262,6 +291,10 @@ void watchSettled(SimClaim *p, int bCompleted, int nRow){
   int i;
   simLog("%s %s", bCompleted ? "completed" : "given back", p->zId);
   p->bCompleted = (u8)bCompleted;
+  if( p->eKind==SIM_LETTER ){
+    if( bCompleted ) letterSettled(p, iOrder);
+    return;
+  }
   for(i=0; i<nRow && bCompleted; i++){
     SimWork *pW;
     if( p->aRow[i].iWork<0 ) continue;
@@ -284,7 +317,7 @@ void watchLost(SimClaim *p, i64 iMs){
 /* Killed within a completion: it may have been done. */
 void watchMaybe(SimClaim *p){
   int i;
-  for(i=0; i<p->nRow; i++){
+  for(i=0; i<p->nRow && p->eKind!=SIM_LETTER; i++){
     if( p->aRow[i].iWork>=0 ) aWork[p->aRow[i].iWork].bMaybeDone = 1;
   }
 }
@@ -324,6 +357,10 @@ void watchPower(void){
   for(i=0; i<nClaim; i++){
     aClaim[i].iUntil = aClaim[i].iExpires = 0;
   }
+  stepPower();
+  grantPower();
+  letterPower();
+  policyPower();
   sum.nLost += nLost>0;
 }
 
@@ -357,7 +394,7 @@ static void endRate(void){
 }
 
 /* Fail with each row that zSql finds. */
-static void endQuery(sqlite3 *db, const char *zWhat, const char *zSql){
+void watchQuery(sqlite3 *db, const char *zWhat, const char *zSql){
   sqlite3_stmt *pStmt = 0;
   int rc = sqlite3_prepare_v2(db, zSql, -1, &pStmt, 0);
   while( rc==SQLITE_OK && sqlite3_step(pStmt)==SQLITE_ROW ){
@@ -366,24 +403,31 @@ static void endQuery(sqlite3 *db, const char *zWhat, const char *zSql){
   if( sqlite3_finalize(pStmt) ) simFail("%s: %s", zWhat, sqlite3_errmsg(db));
 }
 
-/* The jobs that are there at the end: payload, job_id, state, letters. */
+/*
+** The jobs that are there at the end: payload, job_id, state, letters.  What
+** was requeued is another job now.
+*/
 static void endJobs(sqlite3 *db){
   sqlite3_stmt *pStmt = 0;
   sqlite3_prepare_v2(db,
     "SELECT payload, job_id, state, (SELECT count(*) FROM claimq_letter"
     "  WHERE source='lane' AND ref=job_id) FROM claimq_job"
-    " WHERE typeof(payload)='integer'", -1, &pStmt, 0);
+    " WHERE typeof(payload)='integer' AND NOT EXISTS (SELECT 1"
+    "  FROM claimq_letter WHERE source='lane' AND ref=job_id"
+    "   AND requeued_as IS NOT NULL)", -1, &pStmt, 0);
   while( sqlite3_step(pStmt)==SQLITE_ROW ){
     int i = sqlite3_column_int(pStmt, 0);
     int bDone = strcmp((const char*)sqlite3_column_text(pStmt, 2),
                        "completed")==0;
     SimWork *p = &aWork[i];
+    if( simRule.bGone && !bDone && p->bLetter ) continue;
     if( i>=nWork || p->bFound ){
       simFail("job %d is there twice, or nobody put it", i);
       break;
     }
     p->bFound = 1;
-    if( p->iId && !p->bLost && p->iId!=sqlite3_column_int64(pStmt, 1) ){
+    if( p->iId && !p->bLost && !p->bMoved
+     && p->iId!=sqlite3_column_int64(pStmt, 1) ){
       simFail("job %d has another id", i);
     }
     if( p->iDone && !bDone ) simFail("job %d is not completed any more", i);
@@ -397,23 +441,32 @@ static void endJobs(sqlite3 *db){
   if( sqlite3_finalize(pStmt) ) simFail("jobs: %s", sqlite3_errmsg(db));
 }
 
+/* May the work be gone? */
+static int endGone(const SimWork *p){
+  int bOver = p->iDone || p->bMaybeDone || p->bLetter;
+  if( p->iPut==0 || p->bLost ) return 1;
+  if( p->eKind==SIM_LANE && !simRule.bGone ) return 0;
+  return bOver || (p->eKind==SIM_LANE && p->bEnds);
+}
+
 /* All is done, and everything is looked at. */
 void watchEnd(sqlite3 *db){
   int i;
   endRate();
-  endQuery(db, "integrity", "SELECT * FROM pragma_integrity_check"
+  watchQuery(db, "integrity", "SELECT * FROM pragma_integrity_check"
     " WHERE integrity_check<>'ok'");
-  if( sim.iSeed%3==0 ) endQuery(db, "claimq_check",
+  if( sim.iSeed%7==0 ) watchQuery(db, "claimq_check",
     "SELECT table_name||' '||row_key||' '||problem"
     " FROM claimq_check");
-  endQuery(db, "a time of a schedule came twice",
+  watchQuery(db, "a time of a schedule came twice",
     "SELECT source_key FROM claimq_job WHERE source_key LIKE 'schedule:%'"
     " GROUP BY source_key HAVING count(*)>1");
   endJobs(db);
+  if( simRule.bStep ) stepEnd(db);
+  if( simRule.bLetter ) letterEnd(db);
   for(i=0; i<nWork && !sim.bStop; i++){
     SimWork *p = &aWork[i];
-    if( p->iPut==0 || p->bLost ) continue;
-    if( p->eKind==SIM_LANE ? !p->bFound : !p->iDone && !p->bMaybeDone ){
+    if( !p->bFound && !endGone(p) ){
       simFail("%s %d (%lld) was put and is gone", azKind[p->eKind], i, p->iId);
     }
   }

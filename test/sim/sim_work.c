@@ -41,6 +41,7 @@ struct World {
 #define SESSION (1<<SIM_SESSION)
 #define OUTBOX  (1<<SIM_OUTBOX)
 #define CONTEST (1<<SIM_CONTEST)
+#define LETTER  (1<<SIM_LETTER)
 
 static World aWorld[] = {
   { .zName = "lane", .mKind = LANE, .zSetup = "SELECT claimq_init()" },
@@ -67,6 +68,23 @@ static World aWorld[] = {
               "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
               "SELECT claimq_policy('a', 'max_active', 2, 'max_reclaims',"
               "  1000)" },
+  { .zName = "steps", .mKind = LANE|SESSION, .rule = {.bStep = 1},
+    .zSetup = "SELECT claimq_init('sessions', 1, 'steps', 1)" },
+  { .zName = "grants", .mKind = LANE, .rule = {.bGrant = 1},
+    .zSetup = "SELECT claimq_init('grants', 1)" },
+  { .zName = "letters", .mKind = LANE|LETTER,
+    .rule = {.bLetter = 1, .bStep = 1},
+    .zSetup = "SELECT claimq_init('steps', 1);"
+              "SELECT claimq_policy('a', 'max_reclaims', 1)" },
+  { .zName = "a policy that changes", .mKind = LANE,
+    .rule = {.bPolicy = 1, .bGone = 1},
+    .zSetup = "SELECT claimq_policy('a', 'max_active', 2, 'rate', 4,"
+              "  'per_ms', 50)" },
+  { .zName = "all that ends", .mKind = LANE|SESSION|OUTBOX|LETTER,
+    .rule = {.bLetter = 1, .bStep = 1, .bAfter = 1, .bGone = 1},
+    .zSetup = "SELECT claimq_init('all', 1);"
+              "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
+              "SELECT claimq_policy('a', 'max_reclaims', 2)" },
 };
 #define SIM_NWORLD ((int)(sizeof(aWorld)/sizeof(aWorld[0])))
 
@@ -90,19 +108,35 @@ static void stepPut(SimCo *p, int bPlain){
   opPut(p, e, bPlain || simOdds(4));
 }
 
-/* Claim something, and do what workers do with it. */
-static void stepClaim(SimCo *p){
-  int nLease = 15 + simPick(100);
-  SimClaim *pC;
-  int e = simPick(SIM_NKIND);
-  while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
-  if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 2 : 8) ){
-    opWithin(p);
-    return;
+/* May what was claimed be rejected? */
+static int mayReject(const SimClaim *pC){
+  if( simRule.bLetter ) return pC->eKind!=SIM_CONTEST;
+  return pC->eKind==SIM_LANE && simOdds(4);
+}
+
+/* What is done with a claim of this world alone.  1: with this one. */
+static int stepOther(SimCo *p, SimClaim **ppC, int nLease){
+  SimClaim *pC = *ppC;
+  int bStay;
+  if( pC->eKind==SIM_LETTER && simOdds(3) ){
+    bStay = opRequeueHeld(p, pC);
+  }else if( simRule.bStep && pC->eKind<=SIM_SESSION && simOdds(2) ){
+    bStay = opStep(p, pC, nLease);
+  }else if( simRule.bLetter && pC->eKind!=SIM_LETTER && simOdds(6) ){
+    opSettle(p, pC, OP_REJECT);
+    bStay = 0;
+  }else{
+    return 0;
   }
-  pC = opClaim(p, e, nLease);
+  if( !bStay ) *ppC = 0;
+  return 1;
+}
+
+/* Do what workers do with a claim. */
+static void stepHold(SimCo *p, SimClaim *pC, int nLease){
   while( pC && !p->bDead && !sim.bStop ){
     simSleep(simPick(nLease*(simOdds(4) ? 1500 : 700)));
+    if( stepOther(p, &pC, nLease) ) continue;
     switch( simPick(8) ){
       case 0: case 1: case 2:
         if( opRenew(p, pC, nLease) ) continue;
@@ -112,8 +146,7 @@ static void stepClaim(SimCo *p){
         break;
       case 4:
         opSettle(p, pC, simOdds(2) ? OP_RELEASE
-                      : pC->eKind==SIM_LANE && simOdds(4) ? OP_REJECT
-                      : OP_FORGET);
+                      : mayReject(pC) ? OP_REJECT : OP_FORGET);
         break;
       case 5:
         if( opTogether(p, pC) ) continue;
@@ -126,6 +159,36 @@ static void stepClaim(SimCo *p){
   }
 }
 
+/* Claim something. */
+static void stepClaim(SimCo *p){
+  int nLease = 15 + simPick(100);
+  int e = simPick(SIM_NKIND);
+  while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
+  if( e==SIM_LANE && simRule.bGrant && simOdds(2) ){
+    stepHold(p, opReclaim(p, nLease), nLease);
+  }else if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 2 : 8) ){
+    opWithin(p);
+  }else{
+    stepHold(p, opClaim(p, e, nLease), nLease);
+  }
+}
+
+/* What operators do in this world.  1: something. */
+static int stepOperate(SimCo *p){
+  if( simRule.bGrant && simOdds(3) ){
+    if( simOdds(5) ) opUngrant(p); else opGrant(p);
+  }else if( simRule.bLetter && simOdds(6) ){
+    if( simOdds(2) ) opRequeue(p); else opResolve(p);
+  }else if( simRule.bPolicy && simOdds(4) ){
+    opPolicy(p);
+  }else if( simRule.bGone && simOdds(10) ){
+    opVacuum(p);
+  }else{
+    return 0;
+  }
+  return 1;
+}
+
 /* One thing that a connection does. */
 static void step(SimCo *p, int bPlain){
   simSleep(simPick(20*1000));
@@ -133,6 +196,7 @@ static void step(SimCo *p, int bPlain){
     stepPut(p, 1);
   }else if( pWorld->bSchedule && simOdds(3) ){
     opSchedule(p);
+  }else if( stepOperate(p) ){
   }else if( simOdds(pWorld->bSchedule ? 12 : 3) ){
     stepPut(p, 0);
   }else if( simOdds(20) ){
@@ -208,11 +272,13 @@ static void drain(void){
   int i, e;
   opOpen(p, 0);
   if( pWorld->bSchedule ) opUnschedule(p);
+  if( simRule.bPolicy ) opPolicyOpen(p);
   for(i=0; i<1500 && !sim.bStop; i++){
     int n = 0;
-    for(e=0; e<SIM_CONTEST; e++){
-      if( pWorld->mKind & (1<<e) ) n += opFinish(p, e);
+    for(e=0; e<SIM_NKIND; e++){
+      if( e!=SIM_CONTEST && pWorld->mKind & (1<<e) ) n += opFinish(p, e);
     }
+    if( n==0 && simRule.bGrant ) n = opGrantAll(p);
     if( n==0 && !opLeft(p) ) break;
     if( n==0 ) simSleep(50*1000);
   }
