@@ -19,6 +19,7 @@
 #                        restored, and under Litestream (needs Go and Python);
 #                        STORY='load speed': only these
 #   make bench           how fast it is
+#   make bench-brokers   the same beside Redis, PostgreSQL, beanstalkd and others
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
 #   make install         into PREFIX (/usr/local), below DESTDIR; make uninstall
 #                        removes it again
@@ -77,7 +78,8 @@ NEW      = 3.53.4
 TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/sim_test
 
-.PHONY: all deps demo smoke test steady soak coverage mutate bench amalgamation \
+.PHONY: all deps demo smoke test steady soak coverage mutate bench \
+        bench-brokers amalgamation \
         install uninstall dist cross packages clean \
         tools drivers asan debug test-ready builds-ready soak-ready \
         fuzzers cluster test-builds test-packages
@@ -400,6 +402,13 @@ mutate: deps
 bench: deps
 	$(SUB) all $(BUILD)/bench/bench
 	@QUICK='$(QUICK)' $(TCLSH) tcl/bench/bench.tcl $(BUILD)
+
+# INSTALL=1 installs the servers.  The run replaces the tables and the plot of
+# test/bench.
+bench-brokers: deps amalgamation
+	@INSTALL='$(INSTALL)' $(TCLSH) tcl/bench/brokers.tcl
+	cp $(BUILD)/brokers.json test/bench/brokers.json
+	@$(TCLSH) tcl/bench/broker_table.tcl
 
 #--------------------------------------------------------------------------
 

@@ -44,13 +44,7 @@
 
 set root [file normalize [file join [file dirname [info script]] .. ..]]
 source [file join $root tcl bench json.tcl]
-
-proc env_or {name default} {
-  if {[info exists ::env($name)] && $::env($name) ne ""} {
-    return $::env($name)
-  }
-  return $default
-}
+source [file join $root tcl bench install.tcl]
 
 if {[llength $argv] ni {1 2}} {
   puts stderr "usage: tclsh tcl/bench/peers.tcl OUTFILE ?CLAIMQ.SO?"
@@ -87,60 +81,10 @@ proc skipped {peer why} {
 }
 
 #--------------------------------------------------------------------------
-# Running programs
-
-# Of the output of a program that failed, the line that says why.
-proc reason {output} {
-  set lines [lmap line [split $output \n] {string trim $line}]
-  set telling [lsearch -inline -nocase -regexp $lines {\merror\M|Error:}]
-  if {$telling eq ""} {
-    set telling [lindex [lsearch -all -inline -not -exact $lines ""] end]
-  }
-  if {$telling eq ""} {set telling "it failed without a word"}
-  return [string range $telling 0 160]
-}
-
-# Runs a program; returns 1 and sets OUT to what it printed, or 0 and the
-# reason.
-proc works {outVar args} {
-  upvar 1 $outVar out
-  if {[catch {exec timeout 900 {*}$args 2>@1} out options]} {
-    set code [dict get $options -errorcode]
-    if {[lindex $code 0] eq "CHILDSTATUS" && [lindex $code 2] == 124} {
-      append out "\nError: not done after 900 seconds"
-    }
-    set out [reason $out]
-    return 0
-  }
-  return 1
-}
-
-proc have {tool} {
-  return [expr {[auto_execok $tool] ne ""}]
-}
-
-#--------------------------------------------------------------------------
 # Installing.  Each of these returns the queues it has, a list of
 #     PEER LANGUAGE COMMAND
 # where COMMAND ARGUMENTS is as peer_python.py has it, after QUEUE; extra
 # arguments that come after SO are the fourth element.
-
-# A Python that can load extensions into SQLite.  Some are built without;
-# then any will do for the peers.
-proc find_python {} {
-  set any ""
-  set dirs [concat [split [env_or PATH ""] :] /usr/local/bin /usr/bin]
-  foreach dir $dirs {
-    set python $dir/python3
-    if {![file executable $python]} continue
-    if {$any eq ""} {set any $python}
-    if {[works - $python -c \
-        "import sqlite3; sqlite3.Connection.enable_load_extension"]} {
-      return [list $python 1]
-    }
-  }
-  return [list $any 0]
-}
 
 proc python_queues {} {
   global home root
@@ -176,19 +120,6 @@ proc python_queues {} {
     }
   }
   return $out
-}
-
-# Has a Python import a library, which is installed into the folder if need be.
-# Returns the command that runs this Python, or "" and why.
-proc python_peer {python dir peer whyVar} {
-  upvar 1 $whyVar why
-  set run [list env PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1 $python]
-  if {[works why {*}$run -c "import $peer"]
-      || ([works why $python -m pip install --quiet \
-            --disable-pip-version-check --target $dir $peer]
-          && [works why {*}$run -c "import $peer"])} {
-    return $run
-  }
 }
 
 # The name of honker's native module for this machine.

@@ -18,6 +18,7 @@
 
 set root [file normalize [file join [file dirname [info script]] .. ..]]
 source [file join $root tcl bench json.tcl]
+source [file join $root tcl bench svg.tcl]
 
 # Results of the C driver that are drawn, and under which names.
 set CLAIMS {
@@ -29,7 +30,6 @@ set CLAIMS {
 
 # The drawing, in pixels: the whole, and the field inside the axes.
 array set BOX {width 910 height 600 left 78 right 645 top 64 bottom 502}
-array set COLOR {C #222222 Python #1f6fb4 Node #2b8a3e Go #c2410c}
 set LABEL_GAP 16
 
 proc die {message} {
@@ -47,10 +47,6 @@ proc add_point {name language depth us} {
     dict set SERIES $name [dict create language $language points {}]
   }
   dict set SERIES $name points $depth $us
-}
-
-proc or_else {d key default} {
-  return [expr {[dict exists $d $key] ? [dict get $d $key] : $default}]
 }
 
 # Those of a list that are in the place that is drawn.
@@ -112,25 +108,6 @@ proc all_of {what} {
 #--------------------------------------------------------------------------
 # Scales
 
-# The steps 1, 2, 5, 10, 20 ... from the last one below to the first above.
-proc steps {from to} {
-  set out {}
-  for {set e [expr {int(floor(log10($from)))}]} 1 {incr e} {
-    foreach m {1 2 5} {
-      set step [expr {$m*10.0**$e}]
-      if {$step <= $from*1.000001} {set out {}}
-      lappend out $step
-      if {$step >= $to*0.999999 && [llength $out] > 1} {return $out}
-    }
-  }
-}
-
-# A place on a logarithmic axis that goes from pixel A to pixel B.
-proc scale {value from to a b} {
-  set part [expr {(log10($value)-log10($from))/(log10($to)-log10($from))}]
-  return [format %.1f [expr {$a+($b-$a)*$part}]]
-}
-
 proc px {depth} {
   global XRANGE BOX
   return [scale $depth {*}$XRANGE $BOX(left) $BOX(right)]
@@ -171,24 +148,7 @@ proc set_ranges {} {
 }
 
 #--------------------------------------------------------------------------
-# Drawing: everything is appended to SVG
-
-proc esc {text} {
-  return [string map {& &amp; < &lt; > &gt; \" &quot;} $text]
-}
-
-proc draw {line} {
-  append ::SVG $line \n
-}
-
-proc text {x y class text {more ""}} {
-  draw "<text x=\"$x\" y=\"$y\" class=\"$class\"$more>[esc $text]</text>"
-}
-
-proc line {x1 y1 x2 y2 class {more ""}} {
-  draw "<line x1=\"$x1\" y1=\"$y1\" x2=\"$x2\" y2=\"$y2\"\
-    class=\"$class\"$more/>"
-}
+# Drawing
 
 proc draw_head {} {
   global BOX
@@ -337,15 +297,6 @@ proc draw_caption {bench place} {
 }
 
 #--------------------------------------------------------------------------
-
-source [file join $root tcl build files.tcl]
-
-proc write_text {file text} {
-  set fd [open $file w]
-  fconfigure $fd -encoding utf-8
-  puts -nonewline $fd $text
-  close $fd
-}
 
 lassign $argv file out
 if {$file eq ""} {set file $root/build/bench.json}
