@@ -8,6 +8,16 @@
 SELECT min(partition) AS partition FROM {{LANE_INDEX}}
 WHERE lane=:lane AND partition>=:partition AND {{LANE_THERE}}
 
+-- name: LANE_LAST
+-- The last partition of a lane that keeps groups: is it the only one, and has
+-- it nothing but jobs that stand with their groups?  (Of all buckets those of
+-- heads, which are numbers, come first.)
+SELECT partition, bucket<'' AND partition=(
+    SELECT min(partition) FROM {{LANE_INDEX}}
+    WHERE lane=:lane AND {{LANE_THERE}}) AS heads
+FROM {{LANE_INDEX}} WHERE lane=:lane AND {{LANE_THERE}}
+ORDER BY partition DESC, bucket DESC LIMIT 1
+
 -- name: LANE_NEXT_SET
 -- The first set of a partition after :set.
 SELECT min(bucket) AS bucket FROM {{LANE_INDEX}}

@@ -101,9 +101,11 @@ ORDER BY s.group_id DESC, s.seq DESC
 lane=:lane AND partition=:partition AND capabilities=:capabilities
 
 -- fragment: LIMIT_HEAD
-head_id, group_id, turn, priority, created_at_ms, job_id, (
+-- (Where groups take no turns that of the group is not looked up.)
+head_id, group_id, turn, priority, created_at_ms, job_id,
+iif(:fair_from=9223372036854775807, 0, (
   SELECT iif(g.turn>:fair_from, g.turn, 0) FROM {{S}}.claimq_group AS g
-  WHERE g.group_id=claimq_head.group_id) AS group_turn
+  WHERE g.group_id=claimq_head.group_id)) AS group_turn
 
 -- name: LIMIT_OPEN
 -- The heads of a set that may be taken from, in order; and what they promise.

@@ -404,6 +404,31 @@ static int cqLaneNextPartition(CqOp *p, CqClaim *pC, i64 *piPartition){
 }
 
 /*
+** The usual case in a lane that keeps groups: the worker has no capabilities,
+** there is one partition, and all jobs stand with their groups.  Then there is
+** one set: add it, and return 1.
+*/
+static int cqLaneHeads(CqOp *p, CqClaim *pC){
+  CqLane *pL = cqLaneOwn(pC);
+  CqStmt s;
+  int bHeads;
+  if( !pL->pLimit || !pL->pLimit->bGroups || pL->offered.n
+   || pL->partitions.n
+  ){
+    return 0;
+  }
+  s = claimqStmt(p, CQ_SQL_LANE_LAST);
+  claimqBindText(p, &s, CQ_LANE_LAST_lane, pC->aArg[CQ_LANE_LANE].t);
+  bHeads = claimqStep(p, &s) && claimqColInt(&s, CQ_COL_LANE_LAST_heads);
+  if( bHeads ){
+    cqLaneAddSet(p, pL, claimqColInt(&s, CQ_COL_LANE_LAST_partition),
+                 CQ_SET_HEADS, claimqStr("[]"), 1);
+  }
+  claimqStmtDone(p, &s);
+  return bHeads;
+}
+
+/*
 ** Find all sets that the worker may take from, in the partitions that the claim
 ** asks for.
 */
@@ -413,6 +438,7 @@ static void cqLaneSets(CqOp *p, CqClaim *pC){
   int i;
   if( pL->bSets ) return;
   pL->bSets = 1;
+  if( cqLaneHeads(p, pC) ) return;
   for(i=0; i<pL->partitions.n && p->rc==SQLITE_OK; i++){
     cqLaneSetsOf(p, pC, pL->partitions.a[i]);
   }

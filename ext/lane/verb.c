@@ -91,6 +91,7 @@ CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
   ){
     pV->bNoFast = 1;
   }
+  if( p->pConn->bLimited ) pV->bNoFast = 1;
   if( p->rc || pV->eVerb!=CQ_COMPLETE ) return;
   if( cqLaneTurn(p, pV->iHead) ){
     pV->bNoFast = 1;
@@ -255,7 +256,8 @@ CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   pL->slot.iGroup = claimqColInt(pHead, CQ_COL_LANE_HOLD_slot);
   pL->slot.iHead = claimqColInt(pHead, CQ_COL_LANE_HOLD_head_id);
   pL->slot.iExpires = claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms);
-  if( pL->slot.bSlot || pL->slot.iHead ){
+  p->pConn->bLimited = pL->slot.bSlot || pL->slot.iHead;
+  if( p->pConn->bLimited ){
     pL->slot.lane = claimqColText(p, pHead, CQ_COL_LANE_HOLD_lane);
     pL->slot.lane.z = claimqTextDup(p, pL->slot.lane);
     pV->bMore = 1;

@@ -364,6 +364,8 @@ struct CqConn {
                                   ** their steps stay */
   u8 bIdle;                       /* The last lane that was looked at had no
                                   ** jobs */
+  u8 bLimited;                    /* The job of the last verb counted for
+                                  ** limits: so may that of the next */
   u8 bMade;                       /* Tables were made in a transaction of the
                                   ** user's, who may roll it back */
   int mMissing;                   /* For CqOp.mMissing, by vtab/absent.c */
