@@ -27,7 +27,8 @@
 # "count" to the lane of the worker and gives its id, which is waited for; `two`
 # gives n+1.  Four more words are in agent.tcl.
 #
-# STORY_TIMEOUT_MS in the environment is how long the Worker waits for a lock.
+# STORY_TIMEOUT_MS in the environment is how long the Worker waits for a lock,
+# STORY_CONCURRENCY how many handlers it runs at once.
 # The program opens no connection of its own before the handler needs one.
 #
 #     readme_story python FIRST WORKER OWN
@@ -209,6 +210,7 @@ proc story {language program {kills 15}} {
   story_outcomes
   story_sigterm
   story_lost
+  story_together
   story_wakes
   story_odd
   story_steps
@@ -384,6 +386,30 @@ proc story_lost {} {
   } {{revoked {lost l1}} {exit 0} {{lost l1} active operator}}
 }
 
+# Several handlers of one worker at once, and each of their jobs is renewed.
+proc story_together {} {
+  step jobs-of-one-worker-are-renewed-together {
+    foreach name {k1 k2 k3} {
+      db eval {SELECT claimq_submit('k', 'hold ' || $name)}
+    }
+    set ::env(STORY_CONCURRENCY) 3
+    set pid [start_worker k 6000 1]
+    unset ::env(STORY_CONCURRENCY)
+    foreach name {k1 k2 k3} {until_file $name.begun}
+    set first [db one {SELECT max(expires_at_ms) FROM claimq_job
+                        WHERE lane='k'}]
+    until_sql {SELECT min(expires_at_ms) > $first FROM claimq_job
+                WHERE lane='k'}
+    foreach name {k1 k2 k3} {close [open $name.go w]}
+    until_sql {SELECT count(*)=3 FROM claimq_job
+                WHERE lane='k' AND state='completed'}
+    list [end_worker $pid] [db eval {
+      SELECT sum(attempt_index), sum(reclaim_count) FROM claimq_job
+       WHERE lane='k'
+    }]
+  } {{{exit 0} {begun 3}} {0 0}}
+}
+
 # A worker that has found nothing more takes what is put later.
 proc story_wakes {} {
   step an-idle-worker-is-woken {
@@ -399,9 +425,11 @@ proc story_wakes {} {
 }
 
 # Whatever a handler does, its worker goes on, and it counts as an attempt.  A
-# failure is logged, and its class is kept; a result that cannot be stored is
+# failure is logged; its class is kept, and so is the end of its trace, which
+# plain errors of Go do not have.  A result that cannot be stored is
 # logged, and the job is done all the same.
 proc story_odd {} {
+  global S
   step a-handler-cannot-end-its-worker {
     db eval {
       SELECT claimq_submit('x', 'odd', 'backoff_ms', 1),
@@ -414,19 +442,21 @@ proc story_odd {} {
       SELECT payload, state, attempt_index, coalesce(result, 'none'),
              available_at_ms > 9e12
         FROM claimq_job WHERE lane='x' ORDER BY job_id
-    }] [lindex [end_worker $pid] 0]
+    }] [lindex [end_worker $pid] 0] \
+      [regexp {cannot be stored|was refused} [output $pid]]
   } {odd completed 3 {did odd} 0 never delayed 1 none 1 what completed 0 none 0\
-    {exit 0}}
+    {exit 0} 1}
   step a-failure-is-logged-and-its-class-kept {
     set job [db one {SELECT claimq_submit('y', 'fail', 'max_attempts', 1)}]
     set pid [start_worker y 30000 1]
     until_sql {SELECT state='failed' FROM claimq_job WHERE job_id=$job}
     end_worker $pid
     list [regexp "job $job\\M.*no luck" [output $pid]] {*}[db eval {
-      SELECT error_class<>'', reason LIKE '%no luck%' FROM claimq_letter
+      SELECT error_class<>'', reason LIKE '%no luck%',
+             instr(reason, char(10)) > 0 FROM claimq_letter
        WHERE scope='y'
     }]
-  } {1 1 1}
+  } [list 1 1 1 [expr {$S(language) ne "go"}]]
 }
 
 # Wait until a worker has said something, more than once.

@@ -238,6 +238,10 @@ public final class Story {
     Worker worker = new Worker(args[1], args[2], job -> handle(args[1], job));
     worker.lease = Duration.ofMillis(Long.parseLong(args[3]));
     worker.batch = Integer.parseInt(args[4]);
+    String concurrency = System.getenv("STORY_CONCURRENCY");
+    if (concurrency != null) {
+      worker.concurrency = Integer.parseInt(concurrency);
+    }
     String timeout = System.getenv("STORY_TIMEOUT_MS");
     if (timeout != null) {
       worker.timeout = Duration.ofMillis(Long.parseLong(timeout));

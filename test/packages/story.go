@@ -201,11 +201,13 @@ func main() {
 		return
 	}
 	timeout, _ := strconv.Atoi(os.Getenv("STORY_TIMEOUT_MS"))
+	concurrency, _ := strconv.Atoi(os.Getenv("STORY_CONCURRENCY"))
 	lease, _ := strconv.Atoi(os.Args[4])
 	batch, _ := strconv.Atoi(os.Args[5])
 	worker := claimq.Worker{Path: os.Args[2], Lane: os.Args[3], Batch: batch,
-		Lease:   time.Duration(lease) * time.Millisecond,
-		Timeout: time.Duration(timeout) * time.Millisecond}
+		Concurrency: concurrency,
+		Lease:       time.Duration(lease) * time.Millisecond,
+		Timeout:     time.Duration(timeout) * time.Millisecond}
 	worker.Handler = func(ctx context.Context, job *claimq.Job) (any, error) {
 		word, name, _ := strings.Cut(job.Text(), " ")
 		number, _ := strconv.Atoi(name[strings.LastIndex(name, " ")+1:])

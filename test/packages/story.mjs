@@ -149,6 +149,7 @@ if (what === 'calls') {
 } else {
   const begun = await new claimq.Worker(file, lane, handle,
     {leaseMs: Number(leaseMs), batch: Number(batch), driver,
+      concurrency: Number(process.env.STORY_CONCURRENCY ?? 1),
       timeoutMs: Number(process.env.STORY_TIMEOUT_MS ?? 30000)}).run();
   console.log('begun', begun);
 }

@@ -177,6 +177,7 @@ if ($what === 'calls') {
     $worker = new ClaimqWorker($path, $argv[4],
         fn (ClaimqJob $job) => handle($path, $job),
         leaseMs: (int) $argv[5], batch: (int) $argv[6],
+        concurrency: (int) (getenv('STORY_CONCURRENCY') ?: 1),
         timeoutMs: (int) (getenv('STORY_TIMEOUT_MS') ?: 30000));
     $begun = $worker->run();
     echo "begun $begun\n";

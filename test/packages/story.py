@@ -166,5 +166,7 @@ else:
     functions, most = 0, float(os.environ.get("STORY_FUNCTIONS", "inf"))
     timeout_ms = int(os.environ.get("STORY_TIMEOUT_MS", 30000))
     begun = claimq.Worker(path, lane, handle, lease_ms=int(lease_ms),
-                          batch=int(batch), timeout=timeout_ms / 1000).run()
+                          batch=int(batch), timeout=timeout_ms / 1000,
+                          concurrency=int(os.environ.get("STORY_CONCURRENCY",
+                                                         1))).run()
     print("begun", begun)

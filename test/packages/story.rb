@@ -145,8 +145,10 @@ if what == 'calls'
   calls(path)
 else
   timeout = ENV.fetch('STORY_TIMEOUT_MS', 30_000).to_i / 1000.0
+  concurrency = ENV.fetch('STORY_CONCURRENCY', 1).to_i
   worker = Claimq::Worker.new(path, lane, lease_ms: lease_ms.to_i,
                                           batch: batch.to_i,
+                                          concurrency: concurrency,
                                           timeout: timeout) do |job|
     handle(job)
   end

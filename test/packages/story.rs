@@ -215,6 +215,9 @@ fn main() -> Result<()> {
     let mut worker = claimq::Worker::new(&args[1], &args[2]);
     worker.lease = Duration::from_millis(args[3].parse().unwrap());
     worker.batch = args[4].parse().unwrap();
+    if let Ok(concurrency) = env::var("STORY_CONCURRENCY") {
+        worker.concurrency = concurrency.parse().unwrap();
+    }
     if let Ok(timeout) = env::var("STORY_TIMEOUT_MS") {
         worker.timeout = Duration::from_millis(timeout.parse().unwrap());
     }

@@ -320,6 +320,15 @@ public final class Claimq {
             ((SQLException) error).getErrorCode() & 0xff);
   }
 
+  /** An error here must not hide the one that has ended the work. */
+  static void close(Connection db) {
+    try {
+      db.close();
+    } catch (SQLException error) {
+      log("closing: " + error.getMessage());
+    }
+  }
+
   static void say(String line) {
     System.getLogger("claimq").log(System.Logger.Level.INFO, line);
   }

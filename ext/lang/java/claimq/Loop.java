@@ -72,9 +72,7 @@ abstract class Loop<C extends Claim> extends Holder<C> {
       run(all, drain);
       Claimq.say(this + " ends: " + begun + " begun");
     } finally {
-      for (Connection db : all) {
-        db.close();
-      }
+      all.forEach(Claimq::close);
     }
     if (trouble instanceof Error) {
       throw (Error) trouble;
