@@ -109,11 +109,29 @@ proc wait_table {run rows} {
   return $lines
 }
 
+# What was measured, when and where, and what was not.
+proc about {run rows} {
+  set names [lmap row $rows {dict get $row name}]
+  set left [lmap row [broker_rows] {
+    if {[dict get $row name] in $names} continue
+    set row
+  }]
+  set rounds [dict get $run rounds]
+  set text "[dict get $run date], [dict get $run machine], load average\
+    [dict get $run load]; [expr {
+      $rounds == 1 ? "one round" : "median of $rounds rounds"}]."
+  if {[llength $left]} {
+    append text " Not measured: [join [lmap row $left {
+      format "%s (%s; %s)" [dict get $row label] [dict get $row language] \
+        [dict get $row durable]}] {, }]."
+  }
+  return $text
+}
+
 # README with the tables in it.
 proc put_tables {text run rows} {
   set new [join [list "<!-- brokers: made by tcl/bench/broker_table.tcl -->" \
-    "[dict get $run date], [dict get $run machine], load average [dict get \
-      $run load]; median of [dict get $run rounds] rounds." "" \
+    [about $run $rows] "" \
     {*}[rate_table $run $rows] "" {*}[wait_table $run $rows] \
     "<!-- brokers end -->"] \n]
   if {![regexp -indices {<!-- brokers:.*<!-- brokers end -->} $text at]} {

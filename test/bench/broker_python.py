@@ -16,10 +16,10 @@ apart (each pause is 0.5 to 1.5 times that).
 
 work is a worker that does one job at a time, in the library's own way and with
 its own defaults.  It begins when it has read a line from stdin, and works until
-it is killed or stdin ends.  For each job it appends a line to the file LOG: when the job was
-submitted and when the handler began, in microseconds of the clock that all
-processes share, 16 digits each.  With AGAIN 1 the handler submits a new job, so that the queue
-stays as deep as it was.
+it is killed or stdin ends.  For each job it appends a line to the file LOG:
+when the job was submitted and when the handler began, in microseconds of the
+clock that all processes share, 16 digits each.  With AGAIN 1 the handler
+submits a new job, so that the queue stays as deep as it was.
 
 A job is 50 characters: 16 digits, the time at which it was submitted; its KIND;
 dashes.  Kind "." is an ordinary job.  Kind "h" is held by the worker that gets
