@@ -1,15 +1,20 @@
 # bench/workers.tcl: the Worker of each language beside its own SQLite queue.
 #
 #     make test-packages
-#     tclsh tcl/bench/workers.tcl ?JOBS?
+#     tclsh tcl/bench/workers.tcl ?JOBS? ?LANGUAGE ...?
 #
 # Prints how many jobs a second are done by a worker with a concurrency of 1, 4
 # and 16, with handlers that do nothing and handlers that sleep for 5 ms:
 #     Python   claimq, huey from PyPI
 #     Node     claimq, plainjob from npm, both over better-sqlite3
 #     Go       claimq, goqite from its module proxy, both over go-sqlite3
-# The programs are test/bench/worker_*; worker_python.py says exactly what they
-# do.  Each figure is the median of three runs, one after the other in turns;
+#     Rust     claimq over rusqlite, apalis with apalis-sqlite from crates.io
+#     Java     claimq, JobRunr from Maven Central, both over sqlite-jdbc
+#     Ruby     claimq, delayed_job with delayed_job_active_record from Debian
+#     PHP      claimq, the database queue of Laravel (illuminate) from Debian
+# The programs are test/bench/worker_* and WorkerJava.java; worker_python.py
+# says exactly what they do.  Each figure is the median of three runs, one
+# after the other in turns;
 # JOBS (2,000) is how many jobs a run has, a fifth of them if they sleep.  In
 # brackets is the processor time of a job in microseconds.  The file is in
 # memory where there is /dev/shm.
@@ -23,6 +28,8 @@ source [file join $root tcl bench json.tcl]
 set packages $root/build/packages
 set peers $root/build/peers
 set jobs [expr {[llength $argv] ? [lindex $argv 0] : 2000}]
+set languages [lrange $argv 1 end]
+if {$languages eq ""} {set languages {Python Node Go Rust Java Ruby PHP}}
 set RUNS 3
 
 proc skipped {name why} {
@@ -35,7 +42,31 @@ proc works {whyVar args} {
   return [expr {![catch {exec timeout 900 {*}$args 2>@1} why]}]
 }
 
+# Are these there, TOOL PACKAGE ..., or can Debian's packages be installed?
+proc debian {name args} {
+  if {[works why sh $::root/tcl/test/deps.sh -part $name {*}$args]} {return 1}
+  regsub -line {.*SKIPPED [^:]*: } $why {} why
+  skipped $name $why
+  return 0
+}
+
+proc write {file text} {
+  file mkdir [file dirname $file]
+  set fd [open $file w]
+  puts $fd $text
+  close $fd
+}
+
+# The version of claimq, as the packages have it.
+proc version {} {
+  set fd [open $::root/ext/claimq.h]
+  regexp {CLAIMQ_VERSION +"([^"]*)"} [read $fd] -> version
+  close $fd
+  return $version
+}
+
 # Each of these returns NAME COMMAND ...; QUEUE DIR ... follows the command.
+# EXTRA(NAME) is its last argument.
 
 proc python_workers {} {
   global root packages peers
@@ -91,10 +122,9 @@ proc go_workers {} {
   array set env [list GOMODCACHE $packages/go/mod GOCACHE $peers/worker/cache \
     GOFLAGS "-mod=mod -modcacherw" GOTOOLCHAIN local CGO_ENABLED 1]
   file copy -force $root/test/bench/worker_go.go $dir/main.go
-  set fd [open $dir/go.mod w]
-  puts $fd "module worker\n\ngo 1.21\n\nrequire example.com/claimq v0.0.0\n
+  write $dir/go.mod "module worker\n\ngo 1.21\n
+require example.com/claimq v0.0.0\n
 replace example.com/claimq => $packages/go/claimq"
-  close $fd
   cd $dir
   foreach version {latest v0.4.0} {
     if {[works why go get maragu.dev/goqite@$version]} break
@@ -104,17 +134,137 @@ replace example.com/claimq => $packages/go/claimq"
     skipped "claimq and goqite (Go)" $why
     return
   }
-  set ::SCHEMA $folder/schema_sqlite.sql
+  set ::EXTRA(goqite) $folder/schema_sqlite.sql
   return [list claimq ./worker goqite ./worker]
+}
+
+# A program of Rust; each has a package, because two SQLites cannot be linked.
+proc rust_worker {name dependencies} {
+  global root peers env
+  set dir $peers/rust/$name
+  set env(CARGO_TARGET_DIR) $peers/rust/target
+  set env(CARGO_HOME) $::packages/rust/cargo
+  file mkdir $dir/src
+  file copy -force $root/test/bench/worker_rust.rs $dir/src/main.rs
+  write $dir/Cargo.toml "\[package\]\nname = \"worker_$name\"
+version = \"0.0.0\"\nedition = \"2021\"\n
+\[features\]\ndefault = \[\"use_$name\"\]\nuse_claimq = \[\]
+use_apalis = \[\]\n\n\[dependencies\]\nlibc = \"0.2\"\n$dependencies"
+  if {![works why cargo build --quiet --release \
+        --manifest-path $dir/Cargo.toml]} {
+    skipped "$name (Rust)" $why
+    return
+  }
+  return [list $name $peers/rust/target/release/worker_$name]
+}
+
+proc rust_workers {} {
+  global packages peers EXTRA
+  set out {}
+  if {[file isdirectory $packages/rust/claimq]} {
+    lappend out {*}[rust_worker claimq \
+      "claimq = { path = \"$packages/rust/claimq\" }
+rusqlite = { version = \"0.41\", features = \[\"bundled\"\] }"]
+    set EXTRA(claimq) [version]
+  } else {
+    skipped "claimq (Rust)" "run make test-packages first"
+  }
+  set peer [rust_worker apalis {apalis = "1"
+apalis-sqlite = "1"
+futures = "0.3"
+tokio = { version = "1", features = ["rt-multi-thread", "macros", "time"] }}]
+  if {$peer ne ""} {
+    set fd [open $peers/rust/apalis/Cargo.lock]
+    regexp {"apalis-sqlite"\nversion = "([^"]*)"} [read $fd] -> EXTRA(apalis)
+    close $fd
+  }
+  return [concat $out $peer]
+}
+
+set POM {<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>app</groupId><artifactId>app</artifactId><version>0</version>
+<dependencies>
+<dependency><groupId>org.jobrunr</groupId><artifactId>jobrunr</artifactId>
+<version>8.4.0</version></dependency>
+<dependency><groupId>com.fasterxml.jackson.core</groupId>
+<artifactId>jackson-databind</artifactId><version>2.18.2</version></dependency>
+<dependency><groupId>com.fasterxml.jackson.datatype</groupId>
+<artifactId>jackson-datatype-jsr310</artifactId><version>2.18.2</version>
+</dependency>
+</dependencies></project>}
+
+proc java_workers {} {
+  global root packages peers EXTRA
+  set dir $peers/java
+  set jar [glob -nocomplain $packages/dist/claimq-*.jar]
+  if {$jar eq "" || ![file isdirectory $packages/java/lib]} {
+    skipped "claimq and jobrunr (Java)" "run make test-packages first"
+    return
+  }
+  write $dir/pom.xml $::POM
+  if {![llength [glob -nocomplain $dir/lib/jobrunr-*.jar]] && ![works why \
+        mvn -q -B -f $dir/pom.xml dependency:copy-dependencies \
+        -Dmaven.repo.local=$packages/java/repository \
+        -DoutputDirectory=$dir/lib]} {
+    skipped "claimq and jobrunr (Java)" $why
+    return
+  }
+  set path $jar:$packages/java/lib/*:$dir/lib/*:$dir
+  if {![works why javac -cp $path -d $dir $root/test/bench/WorkerJava.java]} {
+    skipped "claimq and jobrunr (Java)" $why
+    return
+  }
+  set EXTRA(claimq) [version]
+  set run [list java -cp $path WorkerJava]
+  return [list claimq $run jobrunr $run]
+}
+
+proc ruby_workers {} {
+  global root packages env
+  set out {}
+  set run [list ruby $root/test/bench/worker_ruby.rb]
+  if {[file isdirectory $packages/ruby/gems]} {
+    set env(GEM_PATH) $packages/ruby:[exec gem env gempath]
+    lappend out claimq $run
+  } else {
+    skipped "claimq (Ruby)" "run make test-packages first"
+  }
+  if {[debian delayed_job ruby ruby /usr/lib/ruby/vendor_ruby/sqlite3.rb \
+        ruby-sqlite3 /var/lib/dpkg/info/ruby-delayed-job-active-record.list \
+        ruby-delayed-job-active-record]} {
+    lappend out delayed_job $run
+  }
+  return $out
+}
+
+proc php_workers {} {
+  global root packages
+  set out {}
+  set run [list php -d sqlite3.extension_dir=$packages/dist/php \
+    $root/test/bench/worker_php.php]
+  if {[file exists $packages/dist/Claimq.php]} {
+    lappend out claimq [concat $run $packages/dist/Claimq.php]
+  } else {
+    skipped "claimq (PHP)" "run make test-packages first"
+  }
+  set library /usr/share/php/Illuminate
+  if {[debian laravel php php-cli $library/Queue php-illuminate-queue \
+        $library/Database php-illuminate-database \
+        $library/Events php-illuminate-events]} {
+    lappend out laravel [concat $run $library]
+  }
+  return $out
 }
 
 # One run: jobs a second, and microseconds of processor time for a job.
 proc run {name command n concurrency ms} {
-  global place SCHEMA VERSION
+  global place EXTRA VERSION
+  set last [expr {[info exists EXTRA($name)] ? $EXTRA($name) : ""}]
   file delete -force $place
   file mkdir $place
   set answer [json_read [lindex [split [exec -ignorestderr timeout 600 \
-    {*}$command $name $place $n $concurrency $ms $SCHEMA 2>/dev/null] \n] end]]
+    {*}$command $name $place $n $concurrency $ms $last 2>/dev/null] \n] end]]
   set VERSION($name) [dict get $answer version]
   return [list [expr {$n/[dict get $answer seconds]}] \
     [expr {[dict get $answer cpu]*1e6/$n}]]
@@ -159,7 +309,6 @@ proc measure {language workers} {
 }
 
 set failed 0
-set SCHEMA ""
 file mkdir $peers
 cd $peers              ;# the claimq.so of the tree is no module of Python
 set place [expr {[file writable /dev/shm] ? "/dev/shm" : $peers}]
@@ -168,7 +317,7 @@ puts "jobs a second (processor time of a job, us)"
 puts "load [exec cat /proc/loadavg]"
 puts [format "%-18s %-7s%s" "" "" [join [lmap what {"nothing, 1" 4 16 \
   "5 ms, 1" 4 16} {format %16s $what}] ""]]
-foreach language {Python Node Go} {
+foreach language $languages {
   measure $language [[string tolower $language]_workers]
 }
 file delete -force $place
