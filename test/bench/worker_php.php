@@ -8,8 +8,8 @@ declare(strict_types=1);
  *         QUEUE DIR JOBS CONCURRENCY MS
  *
  * LIBRARY is Claimq.php, or the folder of Illuminate; QUEUE is claimq or
- * laravel.  The rest is that of worker_python.py, where it is explained.  Both work on
- * several jobs by several processes.  So each handler adds a line to the file
+ * laravel.  The rest is that of worker_python.py, where it is explained.  Both
+ * work on several jobs by several processes.  So each handler adds a line to the file
  * DIR/seen: its process, the times, the payload.
  */
 
