@@ -12,21 +12,41 @@ WHERE lane=:lane AND partition>=:partition AND {{LANE_THERE}}
 -- The last partition of a lane that keeps groups: is it the only one, and has
 -- it nothing but jobs that stand with their groups?  (Of all buckets those of
 -- heads, which are numbers, come first.)
-SELECT partition, bucket<'' AND partition=(
+SELECT partition, {{JOB_BUCKET}}<'' AND partition=(
     SELECT min(partition) FROM {{LANE_INDEX}}
     WHERE lane=:lane AND {{LANE_THERE}}) AS heads
 FROM {{LANE_INDEX}} WHERE lane=:lane AND {{LANE_THERE}}
-ORDER BY partition DESC, bucket DESC LIMIT 1
+ORDER BY partition DESC, {{JOB_BUCKET}} DESC LIMIT 1
 
 -- name: LANE_NEXT_SET
--- The first set of a partition after :set.
-SELECT min(bucket) AS bucket FROM {{LANE_INDEX}}
-WHERE lane=:lane AND partition=:partition AND bucket>:set
+-- The first set of a partition after :set.  (What stands in min() SQLite before
+-- 3.41 does not take from the index.)
+SELECT {{JOB_BUCKET}} AS bucket FROM {{LANE_INDEX}}
+WHERE lane=:lane AND partition=:partition AND {{JOB_BUCKET}}>:set
   AND {{LANE_THERE}}
+ORDER BY {{JOB_BUCKET}} LIMIT 1
+
+-- fragment: JOB_DUE
+-- When a job can be claimed, if that is known (JOB_THERE): -1 at once, or it
+-- could when somebody last looked.
+ifnull(place, iif(available_at_ms>created_at_ms, available_at_ms, -1))
+
+-- fragment: JOB_READY
+-- It stands among the ready ones.
+{{JOB_THERE}} AND {{JOB_DUE}}<0
+
+-- fragment: JOB_BUCKET
+-- What it stands together with.
+ifnull(head_id, iif(group_key IS NULL, capabilities, 'g'||capabilities))
+
+-- fragment: JOB_THERE
+-- It is known when the job can be claimed; else not until something happens to
+-- it.
+ifnull(place>=-1, admission IS NOT 'grant')
 
 -- fragment: LANE_THERE
 -- What the index has.
-due IS NOT NULL AND terminal_at_ms IS NULL
+terminal_at_ms IS NULL AND {{JOB_THERE}}
 
 -- fragment: LANE_INDEX
 -- Jobs by their places in the index, whose order within the ready ones (due is
@@ -34,12 +54,11 @@ due IS NOT NULL AND terminal_at_ms IS NULL
 {{S}}.claimq_job INDEXED BY claimq_job_by_due
 
 -- fragment: LANE_INDEX_ORDER
-due, priority DESC, created_at_ms, job_id
+{{JOB_DUE}}, priority DESC, created_at_ms, job_id
 
 -- fragment: LANE_SET
 -- One set.
-lane=:lane AND partition=:partition AND bucket=:set
-AND terminal_at_ms IS NULL
+lane=:lane AND partition=:partition AND {{JOB_BUCKET}}=:set AND {{LANE_THERE}}
 
 -- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable, unless the lane
@@ -52,9 +71,9 @@ AND terminal_at_ms IS NULL
 -- at all.
 likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
     AND (:open OR admission IS NOT NULL OR settled_by IS NOT NULL)
-  OR claimq__judge(:who, job_id, due, ifnull(available_at_ms, created_at_ms),
-    state='active', {{LANE_AUTO}}, expires_at_ms, reclaim_count,
-    max_reclaims), 0.0)
+  OR claimq__judge(:who, job_id, {{JOB_DUE}},
+    ifnull(available_at_ms, created_at_ms), state='active', {{LANE_AUTO}},
+    expires_at_ms, reclaim_count, max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
 -- The columns of the claim table.  $1 is the lane: a column, or what it was
@@ -64,11 +83,8 @@ capabilities, attempt_index, reclaim_count, created_at_ms,
 ifnull(available_at_ms, created_at_ms) AS available_at_ms, progress, group_key
 
 -- fragment: LANE_ROW
--- The same, and what else is needed to claim a job.  place is NULL if somebody
--- holds it.
-{{LANE_COLS $1}},
-fencing_token, claim_id, attempts,
-iif(state='active', NULL, ifnull(due, -2)) AS place, max_runtime_ms
+-- The same, and what else is needed to claim a job.
+{{LANE_COLS $1}}, fencing_token, claim_id, attempts, max_runtime_ms
 
 -- fragment: LANE_AUTO
 -- Whoever comes next may take the job over.
@@ -82,57 +98,57 @@ reclaim IS NOT 'grant'
 -- What is claimable of a set: the ready ones in order, then those that waited
 -- and became due.  waited tells on each row whether there are any of the
 -- latter, claimable or not.
-SELECT job_id, priority, created_at_ms, due,
+SELECT job_id, priority, created_at_ms, {{JOB_DUE}} AS due,
   {{LANE_LATE}} AS waited
-FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
+FROM {{LANE_INDEX}}
+WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
 -- name: LANE_DUE like LANE_READY
 -- Only those that waited, if not all ready ones need to be seen.
-SELECT job_id, priority, created_at_ms, due
+SELECT job_id, priority, created_at_ms, {{JOB_DUE}} AS due
 FROM {{LANE_INDEX}}
-WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now AND {{LANE_CLAIMABLE}}
+WHERE {{LANE_SET}} AND {{JOB_DUE}} BETWEEN 0 AND :now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
 -- name: LANE_WAITED like LANE_READY
 -- Are there any?
 SELECT job_id FROM {{LANE_INDEX}}
-WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now LIMIT 1
+WHERE {{LANE_SET}} AND {{JOB_DUE}} BETWEEN 0 AND :now LIMIT 1
 
 -- name: LANE_ANY
 -- Has a set anything?
-SELECT 1 AS one FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{LANE_THERE}}
-LIMIT 1
+SELECT 1 AS one FROM {{LANE_INDEX}} WHERE {{LANE_SET}} LIMIT 1
 
 -- name: LANE_INVALID
 -- Jobs of a set whose capabilities are no list of any.
 SELECT job_id AS id FROM {{LANE_INDEX}}
-WHERE {{LANE_SET}} AND {{LANE_THERE}} AND state<>'active' LIMIT :limit
+WHERE {{LANE_SET}} AND state<>'active' LIMIT :limit
 
 -- name: LANE_LATER
 -- When will a job of a set be claimable that is not now?
 SELECT (SELECT count(*) FROM (
-    SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+    SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
     LIMIT :limit)) AS n,
   (SELECT min(t) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
-    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now
+    FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
       AND (state<>'active' OR {{LANE_AUTO}})
     LIMIT :limit) WHERE t>:now) AS at_ms,
-  (SELECT min(due) FROM {{LANE_INDEX}}
-   WHERE {{LANE_SET}} AND due>:now) AS due
+  (SELECT {{JOB_DUE}} FROM {{LANE_INDEX}}
+   WHERE {{LANE_SET}} AND {{JOB_DUE}}>:now ORDER BY {{JOB_DUE}} LIMIT 1) AS due
 
 -- fragment: LANE_MORE
 -- Is there more to be seen than the ready jobs of a set, for a worker without
 -- capabilities?  The last job in partitions up to :upto tells: it is of another
 -- partition, or has a group_key ('g[]'), or it waited.  Or, if :all count,
 -- there is a partition in front.
-(SELECT CASE WHEN partition<>:partition OR bucket>='g' THEN 1
-             WHEN due<0 THEN 0 ELSE {{LANE_LATE}} END
+(SELECT CASE WHEN partition<>:partition OR {{JOB_BUCKET}}>='g' THEN 1
+             WHEN {{JOB_DUE}}<0 THEN 0 ELSE {{LANE_LATE}} END
  FROM {{LANE_INDEX}}
  WHERE lane=:lane AND partition<=:upto AND {{LANE_THERE}}
- ORDER BY partition DESC, bucket DESC, due DESC LIMIT 1)
+ ORDER BY partition DESC, {{JOB_BUCKET}} DESC, {{JOB_DUE}} DESC LIMIT 1)
 OR :all AND EXISTS(
   SELECT 1 FROM {{LANE_INDEX}}
   WHERE lane=:lane AND partition<:partition AND {{LANE_THERE}})
@@ -140,19 +156,22 @@ OR :all AND EXISTS(
 -- fragment: LANE_LATE
 -- Has a job of the set waited, and become due?
 EXISTS(SELECT 1 FROM {{LANE_INDEX}}
-       WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now)
+       WHERE {{LANE_SET}} AND {{JOB_DUE}} BETWEEN 0 AND :now)
 
 -- name: LANE_HEAD
 -- What is claimable of a set, with all columns: if none waited, and there is no
 -- other set, the jobs come in the order in which a worker gets them.
-SELECT {{LANE_ROW :lane}},
+SELECT {{LANE_ROW :lane}}, iif(state='active', NULL, {{JOB_DUE}}) AS place,
   {{LANE_MORE}} AS waited
-FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
+FROM {{LANE_INDEX}}
+WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
 -- name: LANE_JOB like LANE_HEAD
--- A job that was picked.
-SELECT {{LANE_ROW lane}} FROM {{S}}.claimq_job WHERE job_id=:job
+-- A job that was picked.  place is NULL if somebody holds it.
+SELECT {{LANE_ROW lane}},
+  iif(state='active', NULL, iif({{JOB_THERE}}, {{JOB_DUE}}, -2)) AS place
+FROM {{S}}.claimq_job WHERE job_id=:job
 
 -- name: LANE_KEPT
 -- A job as the claim that holds it got it.
@@ -175,7 +194,8 @@ j.fencing_token+(j.fencing_token<9223372036854775807)
 -- takes longer.
 UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1
-WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
+WHERE job_id=:head AND claim_id IS NULL AND {{JOB_READY}}
+  AND terminal_at_ms IS NULL
   AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 
 -- fragment: LANE_GIVE
@@ -233,7 +253,7 @@ FROM claimq__ids(:ids) AS l WHERE {{LANE_TAKEABLE}} AND {{LANE_GRANTABLE}}
 
 -- fragment: LANE_WAITS
 -- The job waits for a grant that admits it.
-(due IS NULL AND (state='ready' OR state='delayed'))
+(NOT {{JOB_THERE}} AND (state='ready' OR state='delayed'))
 
 -- fragment: LANE_UNADMITTED
 -- It needs a grant, and nobody has ever claimed it.  (Its fencing token does
@@ -272,7 +292,7 @@ WHERE job_id=l.id AND reclaim IS NULL
 UPDATE {{S}}.claimq_job SET place=-1
 WHERE job_id IN (
   SELECT job_id FROM {{LANE_INDEX}}
-  WHERE {{LANE_SET}} AND due BETWEEN 0 AND :now
+  WHERE {{LANE_SET}} AND {{JOB_DUE}} BETWEEN 0 AND :now
   ORDER BY {{LANE_INDEX_ORDER}} LIMIT :limit)
 
 -- name: LANE_PARK
@@ -284,7 +304,7 @@ UPDATE {{S}}.claimq_job SET place=CASE
     WHEN {{LANE_AUTO}} THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2
   END
 FROM (SELECT id FROM claimq__ids(:ids)) AS l
-WHERE job_id=l.id AND ifnull(due, 0)<0
+WHERE job_id=l.id AND {{JOB_READY}}
 
 --------------------------------------------------------------------------
 -- New jobs.
@@ -307,9 +327,10 @@ VALUES(:lane, :payload, :priority, :capabilities, :source_key, {{AVAILABLE}},
 
 -- name: LANE_INSERT_PLAIN
 -- Without options: the defaults of claimq_job are those of claimq_submit().
+-- (That place is said saves 1 %: see JOB_DUE.)
 INSERT INTO {{S}}.claimq_job(lane, payload, created_at_ms, available_at_ms,
-  reclaim, admission, said)
-VALUES(:lane, :payload, {{NOW}}, {{NOW}}, 'auto', 'auto', 0)
+  reclaim, admission, said, place)
+VALUES(:lane, :payload, {{NOW}}, {{NOW}}, 'auto', 'auto', 0, -1)
 
 -- name: LANE_BY_KEY
 -- The job that has the key, or had it and keeps it (unique_for_ms): ended.
@@ -374,14 +395,16 @@ progress=ifnull(:progress, progress)
 -- name: LANE_RENEW
 -- A job of a group goes back to where it waits.
 UPDATE {{S}}.claimq_job SET expires_at_ms=:until,
-  place=iif(due>=0 OR due<0 AND head_id IS NOT NULL, :until, place),
+  place=iif({{JOB_THERE}} AND ({{JOB_DUE}}>=0 OR head_id IS NOT NULL),
+    :until, place),
   {{LANE_PROGRESS}}
 WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
 -- A job that stands among the ready ones stays there, in a lane without limits.
 UPDATE {{S}}.claimq_job SET expires_at_ms={{LATER :lease}}
-WHERE {{LANE_HELD}} AND due<0 AND slot IS NULL AND max_runtime_ms IS NULL
+WHERE {{LANE_HELD}} AND {{JOB_READY}} AND slot IS NULL
+  AND max_runtime_ms IS NULL
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',
@@ -505,8 +528,8 @@ state=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
            THEN state
            WHEN :available>:now THEN 'delayed' ELSE 'ready' END,
 place=CASE WHEN state='active' OR state='blocked' OR :available IS NULL
-           THEN iif(place IS NULL, due, place)
-           WHEN due IS NULL THEN place
+           THEN iif({{JOB_THERE}}, {{JOB_DUE}}, place)
+           WHEN NOT {{JOB_THERE}} THEN place
            WHEN :available>:now THEN :available ELSE -1 END
 WHERE job_id=:job AND terminal_at_ms IS NULL AND NOT ({{LANE_LIVE}})
 
@@ -655,25 +678,27 @@ FROM (SELECT job_id, CASE
     WHEN settled_by NOT IN ('complete','release','retry','dead','reject',
         'revoke','cancel','after','resolve','reclaim_cap','invalid')
     THEN 'bad settled_by'
-    WHEN claim_id IS NOT NULL AND state<>'active'
-    THEN 'claimed, and not active'
+    WHEN claim_id IS NOT NULL AND state<>'active' THEN 'claimed, and not active'
     WHEN state='active' AND claim_id IS NULL AND {{LANE_AUTO}}
     THEN 'active, and not claimed'
     WHEN (terminal_at_ms IS NULL)<>
       (state IN ('ready','delayed','active','blocked'))
     THEN 'terminal_at_ms does not fit the state'
-    WHEN {{LANE_WAITS}} AND ({{LANE_UNADMITTED}}) IS NOT 1
-      OR due IS NULL AND state='active' AND {{LANE_AUTO}}
-      OR due IS NOT NULL AND state='blocked'
+    WHEN CASE state WHEN 'blocked' THEN due IS NOT NULL
+        WHEN 'active' THEN due IS NULL AND {{LANE_AUTO}}
+        ELSE due IS NULL AND terminal_at_ms IS NULL
+          AND ({{LANE_UNADMITTED}}) IS NOT 1 END
     THEN 'place does not fit the state'
     WHEN terminal_at_ms IS NULL AND due<>-1 AND due<>max(0, iif(
       state='active', ifnull(expires_at_ms,0), {{LANE_FROM}}))
     THEN 'place is not when it can be claimed'
-    {{CHECK_TEXT capabilities}} {{CHECK_INT_NULL head_id}} {{CHECK_HEADERS}}
+    {{CHECK_TEXT capabilities}} {{CHECK_HEADERS}}
     WHEN NOT claimq__sound(lane, source_key, last_error,
         capabilities, {{CHECK_LEASE_TEXTS}})
     {{CHECK_UNSOUND}}
-  END AS problem FROM {{S}}.claimq_job AS j NOT INDEXED)
+  END AS problem FROM (
+    SELECT *, iif({{JOB_THERE}}, {{JOB_DUE}}, NULL) AS due
+    FROM {{S}}.claimq_job NOT INDEXED) AS j)
 WHERE problem IS NOT NULL
 
 -- name: LANE_CHECK_PAST like CHECK
@@ -743,10 +768,9 @@ WHERE problem IS NOT NULL
 
 -- fragment: LANE_WHY_KIND
 -- 0 it waits, 1 it is held, or was, 2 it is blocked, 3 it waits for a grant
--- that admits it: see LANE_WAITS, 4 perhaps so: its lane says.  (due is
--- computed for those alone.)
+-- that admits it: see LANE_WAITS, 4 perhaps so: its lane says.
 CASE WHEN state='active' THEN 1 WHEN state='blocked' THEN 2
-     WHEN admission='grant' AND due IS NULL THEN 3
+     WHEN admission='grant' AND NOT {{JOB_THERE}} THEN 3
      WHEN {{LANE_UNSAID}} THEN 4 ELSE 0 END
 
 -- name: LANE_WHY

@@ -163,20 +163,21 @@ WHERE lane=:lane AND partition=:partition
 -- name: LIMIT_UNPLACED
 -- Jobs of a group that do not stand with it yet: the ready ones in order, then
 -- those that became due.
-SELECT job_id, priority, created_at_ms, due, group_key, ifnull((
+SELECT job_id, priority, created_at_ms, {{JOB_DUE}} AS due, group_key, ifnull((
     SELECT g.group_id FROM {{S}}.claimq_group AS g
     WHERE g.lane=:lane AND g.group_key=claimq_job.group_key), 0) AS group_id,
   ifnull((
     SELECT iif(g.turn>:fair_from, g.turn, 0) FROM {{S}}.claimq_group AS g
     WHERE g.lane=:lane AND g.group_key=claimq_job.group_key), 0) AS turn
-FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due<=:now AND {{LANE_CLAIMABLE}}
+FROM {{LANE_INDEX}}
+WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
 
 --------------------------------------------------------------------------
 -- Placing jobs with their groups.
 
 -- name: LIMIT_TO_PLACE
-SELECT job_id FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND due IS NOT NULL
+SELECT job_id FROM {{LANE_INDEX}} WHERE {{LANE_SET}}
 ORDER BY {{LANE_INDEX_ORDER}} LIMIT :limit
 
 -- name: LIMIT_PLACE_GROUPS
@@ -204,7 +205,7 @@ UPDATE {{S}}.claimq_job AS j SET head_id=(
       AND h.group_id=g.group_id AND h.partition=j.partition
       AND h.capabilities=j.capabilities),
   place=claimq__note(:wrote, CASE
-    WHEN claim_id IS NULL OR due>=0 THEN place
+    WHEN claim_id IS NULL OR {{JOB_DUE}}>=0 THEN place
     WHEN {{LANE_AUTO}} THEN max(0, ifnull(expires_at_ms, 0)) ELSE -2 END)
 FROM (SELECT id FROM claimq__ids(:ids)) AS l
 WHERE j.job_id=l.id AND j.group_key IS NOT NULL AND j.terminal_at_ms IS NULL
@@ -255,18 +256,23 @@ SELECT h.lane AS lane, h.group_id AS group_id, h.place AS place, h.due AS due,
   h.created_at_ms AS created_at_ms, f.due AS first_due, f.job_id AS first_id,
   f.priority AS first_priority, f.created_at_ms AS first_created,
   iif(f.due<0, (
-    SELECT min(due) FROM {{LANE_INDEX}}
+    SELECT {{JOB_DUE}} FROM {{LANE_INDEX}}
     WHERE lane=h.lane AND partition=h.partition
-      AND bucket=+h.head_id AND due>=0 AND terminal_at_ms IS NULL),
+      AND {{JOB_BUCKET}}=+h.head_id AND {{JOB_DUE}}>=0 AND {{LANE_THERE}}
+    ORDER BY {{JOB_DUE}} LIMIT 1),
     f.due) AS wait, (
     SELECT g.turn FROM {{S}}.claimq_group AS g
     WHERE g.group_id=h.group_id) AS group_turn
 FROM {{S}}.claimq_head AS h
-  LEFT JOIN {{S}}.claimq_job AS f INDEXED BY claimq_job_by_due
-    ON f.lane=h.lane AND f.partition=h.partition AND f.bucket=+h.head_id
-      AND f.due IS NOT NULL AND f.terminal_at_ms IS NULL
+  LEFT JOIN (
+    SELECT job_id, priority, created_at_ms, {{JOB_DUE}} AS due
+    FROM {{S}}.claimq_job) AS f
+    ON f.job_id=(
+      SELECT job_id FROM {{LANE_INDEX}}
+      WHERE lane=h.lane AND partition=h.partition
+        AND {{JOB_BUCKET}}=+h.head_id AND {{LANE_THERE}}
+      ORDER BY {{LANE_INDEX_ORDER}} LIMIT 1)
 WHERE h.head_id=:head_id
-ORDER BY f.due, f.priority DESC, f.created_at_ms, f.job_id LIMIT 1
 
 -- name: LIMIT_SEE
 -- Write down what was seen.
@@ -316,14 +322,16 @@ UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1, slot=:slot,
   place=CASE WHEN head_id IS NULL THEN place
              WHEN {{LANE_AUTO}} THEN :expires ELSE -2 END
-WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
+WHERE job_id=:head AND claim_id IS NULL AND {{JOB_READY}}
+  AND terminal_at_ms IS NULL
   AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 
 -- name: LIMIT_STAMP_STAY like LANE_STAMP_NEW
 -- The same where no job stands with a group: none is moved.
 UPDATE {{S}}.claimq_job AS j SET state='active', {{STAMP}},
   fencing_token=:fence, attempts=attempts+1, slot=:slot
-WHERE job_id=:head AND claim_id IS NULL AND due<0 AND terminal_at_ms IS NULL
+WHERE job_id=:head AND claim_id IS NULL AND {{JOB_READY}}
+  AND terminal_at_ms IS NULL
   AND (fencing_token=:fence-1 OR {{LANE_FENCE}}=:fence)
 
 -- fragment: LIMIT_SLOT
@@ -453,11 +461,11 @@ WHERE CASE
   WHEN EXISTS (
     SELECT 1 FROM {{LANE_INDEX}}
     WHERE lane=h.lane AND partition=h.partition
-      AND bucket=+h.head_id AND {{LANE_THERE}})
+      AND {{JOB_BUCKET}}=+h.head_id AND {{LANE_THERE}})
   THEN 0
   ELSE h.head_id NOT IN (
     SELECT j.head_id FROM {{S}}.claimq_job AS j
-    WHERE j.due IS NULL AND j.terminal_at_ms IS NULL
+    WHERE NOT {{JOB_THERE}} AND j.terminal_at_ms IS NULL
       AND j.head_id IS NOT NULL) END
 ORDER BY head_id LIMIT :limit
 
@@ -537,6 +545,7 @@ WHERE j.slot IS NULL OR j.lane<>s.lane OR j.slot<>s.group_id
 SELECT 'claimq_job' AS table_name, job_id AS row_key, problem
 FROM (SELECT job_id, CASE
     {{CHECK_TEXT_NULL group_key}} {{CHECK_INT_NULL slot}}
+    {{CHECK_INT_NULL head_id}}
     WHEN slot IS NOT NULL AND claim_id IS NULL
       OR claim_id IS NOT NULL AND slot IS NULL AND EXISTS (
         SELECT 1 FROM {{S}}.claimq_policy AS l
@@ -576,7 +585,7 @@ FROM (SELECT h.head_id, CASE
     WHEN h.job_id IS NOT (
       SELECT j.job_id FROM {{S}}.claimq_job AS j INDEXED BY claimq_job_by_due
       WHERE j.lane=h.lane AND j.partition=h.partition
-        AND j.bucket=+h.head_id AND j.due=-1 AND j.terminal_at_ms IS NULL
+        AND {{JOB_BUCKET}}=+h.head_id AND {{JOB_DUE}}=-1 AND {{LANE_THERE}}
       ORDER BY j.priority DESC, j.created_at_ms, j.job_id LIMIT 1)
     THEN 'job_id is not its first job'
     WHEN h.place IS NULL AND (h.job_id IS NOT NULL OR w.due IS NOT NULL)
@@ -596,9 +605,9 @@ FROM (SELECT h.head_id, CASE
   LEFT JOIN {{S}}.claimq_policy AS l ON l.lane=g.lane
   LEFT JOIN {{S}}.claimq_job AS f ON f.job_id=h.job_id
   LEFT JOIN (
-    SELECT j.head_id AS head_id, min(j.due) AS due
+    SELECT j.head_id AS head_id, min({{JOB_DUE}}) AS due
     FROM {{S}}.claimq_job AS j NOT INDEXED
-    WHERE j.head_id IS NOT NULL AND j.due>=0 AND j.terminal_at_ms IS NULL
+    WHERE j.head_id IS NOT NULL AND {{JOB_DUE}}>=0 AND {{LANE_THERE}}
     GROUP BY j.head_id) AS w
     ON w.head_id=h.head_id)
 WHERE problem IS NOT NULL

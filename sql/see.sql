@@ -98,13 +98,13 @@ WHEN NOT claimq__headers_sound(headers) THEN 'bad headers'
 WHEN typeof($1)<>'integer' THEN 'bad $1'
 
 -- fragment: CHECK_INT_NULL
-WHEN typeof($1) NOT IN ('integer','null') THEN 'bad $1'
+WHEN typeof(ifnull($1,0))<>'integer' THEN 'bad $1'
 
 -- fragment: CHECK_COUNT
 WHEN typeof($1)<>'integer' OR $1<0 THEN 'bad $1'
 
 -- fragment: CHECK_COUNT_NULL
-WHEN typeof($1) NOT IN ('integer','null') OR $1<0 THEN 'bad $1'
+WHEN typeof(ifnull($1,0))<>'integer' OR $1<0 THEN 'bad $1'
 
 -- fragment: CHECK_LEASE
 -- The columns of a claim: of their types, and all of them or none.
@@ -112,10 +112,8 @@ WHEN typeof($1) NOT IN ('integer','null') OR $1<0 THEN 'bad $1'
 {{CHECK_TEXT_NULL owner}} {{CHECK_TEXT_NULL incarnation}}
 {{CHECK_INT_NULL claimed_at_ms}} {{CHECK_INT_NULL expires_at_ms}}
 {{CHECK_COUNT fencing_token}}
-WHEN (claim_id IS NULL)<>(lease_token IS NULL)
-  OR (claim_id IS NULL)<>(owner IS NULL)
-  OR (claim_id IS NULL)<>(incarnation IS NULL)
-  OR (claim_id IS NULL)<>(claimed_at_ms IS NULL)
+WHEN (claim_id IS NULL)+(lease_token IS NULL)+(owner IS NULL)
+  +(incarnation IS NULL)+(claimed_at_ms IS NULL) BETWEEN 1 AND 4
 THEN 'half a claim'
 
 -- fragment: CHECK_EXPIRES

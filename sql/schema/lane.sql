@@ -4,18 +4,22 @@
 -- priority (larger first), then created_at_ms, then job_id.
 --
 -- A job is in its place as soon as it is in the table, whoever put it there:
--- what claims look for follows from its columns.
+-- what claims look for follows from its columns, in the index
+-- claimq_job_by_due.  (sql/lane.sql has the expressions.  As generated columns
+-- they would cost more: SQLite would check the types of all columns twice at
+-- each write.)
 --
--- due     when it can be claimed, as far as is known: -1 at once, or it could
---         when somebody last looked; NULL not until something happens to it.
---         That follows from its times, unless claimq has moved it: then place
---         says it, and -2 stands for NULL (it is blocked, or needs a grant).
---         A job of admission grant begins with NULL.
--- bucket  what it stands together with: jobs that require the same
---         capabilities.  In a lane that keeps groups claims move jobs that have
---         a group_key to the head of their group, see "Limits" below; until
---         then, and in all other lanes, they stand apart from those without.
-
+-- JOB_DUE     when it can be claimed: -1 at once, or it could when somebody
+--             last looked.  That follows from its times, unless place says it,
+--             which claimq writes.
+-- JOB_THERE   that is known: it is in the index.  Not so if place is -2 (it is
+--             blocked, or needs a grant), and of a job of admission grant that
+--             has no place.
+-- JOB_BUCKET  what it stands together with: jobs that require the same
+--             capabilities.  In a lane that keeps groups claims move jobs that
+--             have a group_key to the head of their group, see "Limits" below;
+--             until then, and in all other lanes, they stand apart from those
+--             without.
 --
 -- reclaim and admission are NULL of a job that a plain INSERT has put and that
 -- does not say them: as auto, unless the policy of the lane says grant when a
@@ -73,12 +77,12 @@ CREATE TABLE {{S}}.claimq_job(
   terminal_at_ms  INTEGER,              -- set with the terminal states
   awaited         INTEGER,
   -- NULL of these: as the policy of the lane says
-  max_attempts    INTEGER CHECK(max_attempts>=0),
-  backoff_ms      INTEGER CHECK(backoff_ms>=0),
-  backoff_factor  INTEGER CHECK(backoff_factor>=0),
-  backoff_max_ms  INTEGER CHECK(backoff_max_ms>=0),
-  max_reclaims    INTEGER CHECK(max_reclaims>=0),
-  max_runtime_ms  INTEGER CHECK(max_runtime_ms>0),
+  max_attempts    INTEGER,
+  backoff_ms      INTEGER,
+  backoff_factor  INTEGER,
+  backoff_max_ms  INTEGER,
+  max_reclaims    INTEGER,
+  max_runtime_ms  INTEGER,
   source_key      TEXT,                 -- unique in the lane till the end
   unique_until_ms INTEGER,              -- ... or beyond it, till then
   flow_id         TEXT,
@@ -86,8 +90,7 @@ CREATE TABLE {{S}}.claimq_job(
   instance_tag    TEXT,
   capabilities    TEXT NOT NULL DEFAULT '[]'
                   CONSTRAINT "claimq: bad_argument: capabilities must be a JSON array of strings, such as [] or [""gpu""]"
-                  CHECK(capabilities='[]'
-                    OR substr(capabilities,1,2)='["'),
+                  CHECK(capabilities='[]' OR capabilities GLOB '[[]"*'),
   last_error      TEXT,
   error_class     TEXT,
   group_key       TEXT,                 -- the tenant it belongs to; or NULL
@@ -107,22 +110,20 @@ CREATE TABLE {{S}}.claimq_job(
   progress        ANY,
   result          ANY,
   payload         ANY,
-  due             ANY AS (
-    CASE WHEN place IS NULL
-         THEN iif(admission='grant', NULL,
-           iif(available_at_ms>created_at_ms, max(0, available_at_ms), -1))
-         WHEN place>=-1 THEN place END) VIRTUAL,
-  bucket          ANY AS (ifnull(head_id, iif(group_key IS NULL,
-    capabilities, 'g'||capabilities))) VIRTUAL,
+  CONSTRAINT "claimq: bad_argument: max_attempts, backoff_ms, backoff_factor, backoff_max_ms and max_reclaims must be 0 or more, max_runtime_ms more than 0"
+  CHECK(max_attempts IS NULL AND backoff_ms IS NULL AND backoff_factor IS NULL
+      AND backoff_max_ms IS NULL AND max_reclaims IS NULL
+      AND max_runtime_ms IS NULL
+    OR max_attempts>=0 AND backoff_ms>=0 AND backoff_factor>=0
+      AND backoff_max_ms>=0 AND max_reclaims>=0 AND max_runtime_ms>0),
   CONSTRAINT "claimq: bad_argument: state, claim_id and terminal_at_ms of a job change together: use claimq's functions"
   CHECK(terminal_at_ms IS NULL AND (
-        claim_id IS NULL AND waits_for IS NULL
-        AND (state='ready' OR state='delayed')
-      OR waits_for IS NULL AND state='active'
-        AND (claim_id IS NOT NULL OR owner IS NULL AND settled_by='revoke')
+        waits_for IS NULL AND (
+            claim_id IS NULL AND (state='ready' OR state='delayed')
+          OR state='active' AND
+            (claim_id IS NOT NULL OR owner IS NULL AND settled_by='revoke'))
       OR claim_id IS NULL AND state='blocked' AND waits_for IS NOT NULL
-        AND on_failure IS NOT NULL
-        AND (on_failure='cancel' OR on_failure='run'))
+        AND on_failure IS NOT NULL)
     OR terminal_at_ms IS NOT NULL AND claim_id IS NULL AND waits_for IS NULL
       AND awaited IS NULL
       AND (state='completed' OR state='failed' OR state='cancelled'))
@@ -130,8 +131,8 @@ CREATE TABLE {{S}}.claimq_job(
 
 -- The head of what is ready for each set is one seek.
 CREATE INDEX {{S}}.claimq_job_by_due ON claimq_job(
-  lane, partition, bucket, due, priority DESC, created_at_ms
-) WHERE terminal_at_ms IS NULL AND due IS NOT NULL;
+  lane, partition, {{JOB_BUCKET}}, {{JOB_DUE}}, priority DESC, created_at_ms
+) WHERE {{LANE_THERE}};
 
 -- A key is of one job that has not ended, and of any number that have.
 CREATE UNIQUE INDEX {{S}}.claimq_job_by_key ON claimq_job(
@@ -190,17 +191,17 @@ CREATE TABLE {{S}}.claimq_event(
   lane           TEXT NOT NULL,
   partition      INTEGER NOT NULL,
   flow_id        TEXT,
-  outcome        TEXT NOT NULL
-                 CHECK(outcome='success' OR outcome='failed'
-                       OR outcome='cancelled'),
+  outcome        TEXT NOT NULL,         -- success, failed or cancelled
   error_class    TEXT,                  -- of a failed one
   namespace      TEXT,
   instance_tag   TEXT,
   occurred_at_ms INTEGER NOT NULL
 ) STRICT;
 
--- (A complete that changes no job would write this row, for its trigger.)
-INSERT INTO {{S}}.sqlite_sequence(name, seq) VALUES('claimq_event', 0);
+-- (A complete that changes no job would write the second row, for its trigger.
+-- SQLite looks for a row from the first on: what submits is first.)
+INSERT INTO {{S}}.sqlite_sequence(name, seq)
+VALUES('claimq_job', 0), ('claimq_event', 0);
 
 -- Only payloads and headers are changed by a plain UPDATE.  (Claims and
 -- completes write none of these columns, and so pay nothing; what they do write

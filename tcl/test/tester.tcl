@@ -360,6 +360,16 @@ proc init_db {} {
   return
 }
 
+# A statement in which claimq_job has two more columns: due, when the job can be
+# claimed, and bucket, what it stands together with in the index.
+proc placed {sql} {
+  string map {"FROM claimq_job" "FROM (SELECT *,
+    iif(ifnull(place>=-1, admission IS NOT 'grant'), ifnull(place,
+      iif(available_at_ms>created_at_ms, available_at_ms, -1)), NULL) AS due,
+    ifnull(head_id, iif(group_key IS NULL, capabilities, 'g'||capabilities))
+      AS bucket FROM main.claimq_job)"} $sql
+}
+
 # All rows of all tables, with their types, as text: two databases have the
 # same content if and only if it is equal.  Read by a connection of its own,
 # which sees only what was committed, and which does not have the extension.
