@@ -100,6 +100,11 @@ CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
 ** Hand op's error, if it has one, to a virtual table.  Returns the code.
 */
 CQ_PRIV int claimqOpVtab(CqOp *p, sqlite3_vtab *pVtab){
+  /* SQLite starts the statement over.  It shows a message only if the progress
+  ** handler stops it at this moment: the code is SQLITE_INTERRUPT then. */
+  if( p->rc==SQLITE_SCHEMA && p->zErr==0 ){
+    p->zErr = sqlite3_mprintf("interrupted");
+  }
   if( p->rc && p->zErr ){
     sqlite3_free(pVtab->zErrMsg);
     pVtab->zErrMsg = p->zErr;

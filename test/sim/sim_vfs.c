@@ -310,13 +310,14 @@ static int fileRead(sqlite3_file *pFile, void *a, int n, i64 iOfst){
   return SQLITE_IOERR_SHORT_READ;
 }
 
-/* Has the connection the write lock? */
+/* Does the connection write what others will read?  (With a rollback journal it
+** may have RESERVED, write the journal, and give up because others read.) */
 static int isLocked(void){
   int i;
   for(i=0; i<SIM_NHANDLE; i++){
     const SimFile *p = apFile[i];
     if( p && p->pCo==sim.pCo
-     && (p->eLock>=SQLITE_LOCK_RESERVED || (p->mExcl & 1)) ) return 1;
+     && (p->eLock>=SQLITE_LOCK_EXCLUSIVE || (p->mExcl & 1)) ) return 1;
   }
   return 0;
 }
