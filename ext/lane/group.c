@@ -493,9 +493,10 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
 ** head, or 0.
 */
 CQ_PRIV i64 claimqGroupPicked(const CqLaneLimit *pL, int i, i64 *piHead){
-  const CqOffer *pO = &pL->aOffer[i];
+  const CqOffer *pO;
   *piHead = 0;
   if( i>=pL->nPicked ) return 0;
+  pO = &pL->aOffer[i];
   assert( pO->iHead>=0 );
   *piHead = pL->aHead[pO->iHead].set.iHead;
   return pL->aGroup[pO->iGroup].iGroup;

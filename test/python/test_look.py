@@ -63,8 +63,9 @@ class Tests(Case):
         rows, n = self.pages(lambda after: self.look().page(
             "lane", "mail", after=after))
         wanted = self.sql(
-            "SELECT job_id FROM claimq_job ORDER BY partition, bucket DESC, due,"
-            " priority DESC, created_at_ms, job_id")
+            "SELECT job_id FROM claimq_job ORDER BY partition, %s DESC, %s,"
+            " priority DESC, created_at_ms, job_id"
+            % (claimq.look.BUCKET, claimq.look.DUE))
         self.assertEqual([(row["job_id"],) for row in rows], wanted)
         self.assertEqual(n, -(-400 // PAGE))
         kinds = {}

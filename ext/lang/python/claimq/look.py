@@ -47,6 +47,16 @@ LEAVING = 5000            # jobs that are looked at for what will be removed
 BUILT_IN = {"keep_ms": 7 * 86400000, "keep_failed_ms": 30 * 86400000}
 BAR = 20000               # rows that are counted for a plot at a time
 
+# The places of jobs in the index claimq_job_by_due, in whose words SQLite must be
+# asked: when a job can be claimed (-1: now), what it stands together with (its
+# capabilities, or the head of its group), and whether it is in the index.
+DUE = ("ifnull(place, iif(available_at_ms>created_at_ms, available_at_ms,"
+       " -1))")
+BUCKET = ("ifnull(head_id, iif(group_key IS NULL, capabilities,"
+          " 'g'||capabilities))")
+THERE = ("terminal_at_ms IS NULL"
+         " AND ifnull(place>=-1, admission IS NOT 'grant')")
+
 COUNTS = ("ready", "delayed", "held", "expired", "blocked", "limited", "dead")
 DISCIPLINES = ("lane", "session", "outbox", "contest", "dead_letter")
 
@@ -363,17 +373,18 @@ class Look:
 
         for discipline, table, column, where in (
                 ("lane", "claimq_job INDEXED BY claimq_job_by_due", "lane",
-                 "due IS NOT NULL AND terminal_at_ms IS NULL"),
+                 THERE),
                 ("session", "claimq_batch INDEXED BY claimq_batch_by_session",
                  "session", "due IS NOT NULL")):
             if not self.columns(table.split()[0]):
                 continue
+            due = DUE if discipline == "lane" else "due"
             for scope in self._distinct(table, column, where):
                 note(discipline, scope,
                      ready=count(table, column, scope,
-                                 "%s AND due<=%d" % (where, now)),
+                                 "%s AND %s<=%d" % (where, due, now)),
                      delayed=count(table, column, scope,
-                                   "%s AND due>%d" % (where, now)))
+                                   "%s AND %s>%d" % (where, due, now)))
         for row in self.rows(
                 "SELECT queue, sum(last_seq-processed_seq) AS n"
                 " FROM claimq_partition GROUP BY 1 LIMIT 1000"):
@@ -555,9 +566,10 @@ class Look:
             return self._messages(scope, partition, _cursor(after, int), limit)
         return {"rows": [], "after": None}
 
-    _JOB = ("job_id, lane, partition, bucket, due, priority,"
-            " created_at_ms, ifnull(available_at_ms, created_at_ms) AS"
-            " available_at_ms, state, owner, claim_id, claimed_at_ms,"
+    _JOB = ("job_id, lane, partition, " + BUCKET + " AS bucket, " + DUE +
+            " AS due, priority, created_at_ms,"
+            " ifnull(available_at_ms, created_at_ms) AS available_at_ms,"
+            " state, owner, claim_id, claimed_at_ms,"
             " expires_at_ms, terminal_at_ms, attempt_index, reclaim,"
             " capabilities, last_error, typeof(payload) AS type,"
             " length(payload) AS size, " + _cut_sql("payload", PREVIEW))
@@ -568,18 +580,17 @@ class Look:
         def first(what, where, *arguments):
             return self.db.execute(
                 "SELECT %s FROM claimq_job INDEXED BY claimq_job_by_due"
-                " WHERE lane=? AND due IS NOT NULL AND terminal_at_ms IS NULL"
-                " AND %s LIMIT 1" % (what, where),
+                " WHERE lane=? AND %s AND %s LIMIT 1" % (what, THERE, where),
                 [lane, *arguments]).fetchone()
 
-        of = "partition=? %s ORDER BY bucket DESC"
-        found = after and first("partition, bucket", of % "AND bucket<?",
-                                *after)
+        both = "partition, " + BUCKET
+        of = "partition=? %s ORDER BY " + BUCKET + " DESC"
+        found = after and first(both, of % ("AND %s<?" % BUCKET), *after)
         if found:
             return found
         found = first("partition", "partition>? ORDER BY partition",
                       after[0] if after else -(1 << 63))
-        return found and first("partition, bucket", of % "", *found)
+        return found and first(both, of % "", *found)
 
     def _waiting(self, lane, kind, after, limit):
         """Jobs in the order of the index that claims use: of each partition and
@@ -588,29 +599,31 @@ class Look:
         now = now_ms()
         least = now + 1 if kind == "delayed" else -1
 
-        def some(where, *arguments):
+        order = (DUE, "priority DESC", "created_at_ms", "job_id")
+
+        def some(order, where, *arguments):
             return self.rows(
                 "SELECT %s FROM claimq_job INDEXED BY claimq_job_by_due"
-                " WHERE lane=? AND due IS NOT NULL"
-                " AND terminal_at_ms IS NULL AND %s"
-                " ORDER BY partition, bucket, due, priority DESC,"
-                " created_at_ms, job_id LIMIT ?" % (self._JOB, where),
+                " WHERE lane=? AND %s AND %s"
+                " ORDER BY %s LIMIT ?"
+                % (self._JOB, THERE, where, ", ".join(order)),
                 lane, *arguments, limit + 1)
 
         def walk(group):
             if after:
-                names = ("partition=?", "bucket=?", "due=?", "priority=?",
-                         "created_at_ms=?")
+                names = ("partition=?", BUCKET + "=?", DUE + "=?",
+                         "priority=?", "created_at_ms=?")
                 for n, then in ((5, "job_id>?"), (4, "created_at_ms>?"),
-                                (3, "priority<?"), (2, "due>?")):
-                    yield from some(" AND ".join([*names[:n], then]),
+                                (3, "priority<?"), (2, DUE + ">?")):
+                    yield from some(order[n - 2:],
+                                    " AND ".join([*names[:n], then]),
                                     *after[:n + 1])
             while True:
                 group = self._next_bucket(lane, group)
                 if not group:
                     return
-                yield from some("partition=? AND bucket=? AND due>=?",
-                                *group, least)
+                yield from some(order, "partition=? AND %s=? AND %s>=?"
+                                % (BUCKET, DUE), *group, least)
 
         rows, last = [], None
         for row in walk(after[:2] if after else None):
@@ -818,9 +831,9 @@ class Look:
                 " LIMIT 20", [key]).fetchall():
             waiting += self.value(
                 "SELECT count(*) FROM (SELECT 1 FROM claimq_job INDEXED BY"
-                " claimq_job_by_due WHERE lane=? AND partition=? AND bucket=?"
-                " AND due<=? AND due IS NOT NULL AND terminal_at_ms IS NULL"
-                " LIMIT ?)", lane, partition, head, now, OF_GROUP)
+                " claimq_job_by_due WHERE lane=? AND partition=? AND %s=?"
+                " AND %s<=? AND %s LIMIT ?)" % (BUCKET, DUE, THERE),
+                lane, partition, head, now, OF_GROUP)
         # The limits may have been changed since somebody looked at the group.
         limit, most = None, own["group_max_active"]
         if at > now and most is not None and (held or 0) >= most:
@@ -846,8 +859,8 @@ class Look:
                     "SELECT group_key, count(*) AS n, sum(claim_id IS NULL) AS"
                     " waiting FROM (SELECT group_key, claim_id FROM claimq_job"
                     " INDEXED BY claimq_job_by_due WHERE lane=? AND"
-                    " partition=? AND bucket=? AND due<=? AND due IS NOT NULL"
-                    " AND terminal_at_ms IS NULL LIMIT ?) GROUP BY 1",
+                    " partition=? AND %s=? AND %s<=? AND %s LIMIT ?)"
+                    " GROUP BY 1" % (BUCKET, DUE, THERE),
                     lane, *place, now_ms(), left):
                 left -= row["n"]
                 if row["waiting"]:
