@@ -812,7 +812,7 @@ CQ_PRIV void claimqGroupSee(CqOp *p, const CqIds *pIds){
 }
 
 /*
-** Let the jobs of a list stand with their groups; then look at the heads.
+** Let the jobs of a list stand with their groups.
 */
 CQ_PRIV void claimqGroupStand(CqOp *p, const CqIds *pIds){
   claimqLimitList(p, CQ_SQL_LIMIT_PLACE_GROUPS, pIds);
@@ -820,6 +820,9 @@ CQ_PRIV void claimqGroupStand(CqOp *p, const CqIds *pIds){
   claimqLimitList(p, CQ_SQL_LIMIT_PLACE_JOBS, pIds);
 }
 
+/*
+** The same; then look at their heads.
+*/
 CQ_PRIV void claimqGroupPlace(CqOp *p, const CqIds *pIds){
   if( p->rc || pIds->n==0 ) return;
   claimqGroupStand(p, pIds);

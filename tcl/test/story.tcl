@@ -347,6 +347,24 @@ proc story_sigterm {} {
   } {5 {{exit 0} {begun 1}} {completed 0 1 ready 0 4} 1}
 }
 
+# The handlers named begin, and wait for a file; when the lease of each job of
+# the lane has been renewed, by more than ms, they may end.  Returns how the
+# worker ended when all jobs of the lane are completed, and what they took.
+proc renewed_to_the_end {pid lane names ms} {
+  foreach name $names {until_file $name.begun}
+  set first [db one {SELECT max(expires_at_ms) FROM claimq_job
+                      WHERE lane=$lane}]
+  until_sql {SELECT min(expires_at_ms) > $first+$ms FROM claimq_job
+              WHERE lane=$lane}
+  foreach name $names {close [open $name.go w]}
+  until_sql {SELECT count(*)=sum(state='completed') FROM claimq_job
+              WHERE lane=$lane}
+  return [list [end_worker $pid] [db eval {
+    SELECT sum(attempt_index), sum(reclaim_count) FROM claimq_job
+     WHERE lane=$lane
+  }]]
+}
+
 # A job that takes longer than its lease is renewed, and so is one that waits
 # behind it.  One that is taken away is reported as lost, is not settled, and
 # the worker goes on.
@@ -355,18 +373,7 @@ proc story_lost {} {
     db eval {SELECT claimq_submit('r', 'hold r1', 'priority', 1),
                     claimq_submit('r', 'count')}
     set pid [start_worker r 600 2]
-    until_file r1.begun
-    set first [db one {SELECT max(expires_at_ms) FROM claimq_job
-                        WHERE lane='r'}]
-    until_sql {SELECT min(expires_at_ms) > $first+600 FROM claimq_job
-                WHERE lane='r'}
-    close [open r1.go w]
-    until_sql {SELECT count(*)=2 FROM claimq_job
-                WHERE lane='r' AND state='completed'}
-    list [end_worker $pid] [db eval {
-      SELECT sum(attempt_index), sum(reclaim_count) FROM claimq_job
-       WHERE lane='r'
-    }]
+    renewed_to_the_end $pid r r1 600
   } {{{exit 0} {begun 2}} {0 0}}
   step a-lost-job-is-reported {
     set id [db one {SELECT claimq_submit('l', 'lost l1', 'priority', 1)}]
@@ -395,18 +402,7 @@ proc story_together {} {
     set ::env(STORY_CONCURRENCY) 3
     set pid [start_worker k 6000 1]
     unset ::env(STORY_CONCURRENCY)
-    foreach name {k1 k2 k3} {until_file $name.begun}
-    set first [db one {SELECT max(expires_at_ms) FROM claimq_job
-                        WHERE lane='k'}]
-    until_sql {SELECT min(expires_at_ms) > $first FROM claimq_job
-                WHERE lane='k'}
-    foreach name {k1 k2 k3} {close [open $name.go w]}
-    until_sql {SELECT count(*)=3 FROM claimq_job
-                WHERE lane='k' AND state='completed'}
-    list [end_worker $pid] [db eval {
-      SELECT sum(attempt_index), sum(reclaim_count) FROM claimq_job
-       WHERE lane='k'
-    }]
+    renewed_to_the_end $pid k {k1 k2 k3} 0
   } {{{exit 0} {begun 3}} {0 0}}
 }
 

@@ -56,6 +56,8 @@ BUCKET = ("ifnull(head_id, iif(group_key IS NULL, capabilities,"
           " 'g'||capabilities))")
 THERE = ("terminal_at_ms IS NULL"
          " AND ifnull(place>=-1, admission IS NOT 'grant')")
+OF_BUCKET = ("lane=? AND partition=? AND %s=? AND %s<=? AND %s"
+             % (BUCKET, DUE, THERE))
 
 COUNTS = ("ready", "delayed", "held", "expired", "blocked", "limited", "dead")
 DISCIPLINES = ("lane", "session", "outbox", "contest", "dead_letter")
@@ -831,9 +833,8 @@ class Look:
                 " LIMIT 20", [key]).fetchall():
             waiting += self.value(
                 "SELECT count(*) FROM (SELECT 1 FROM claimq_job INDEXED BY"
-                " claimq_job_by_due WHERE lane=? AND partition=? AND %s=?"
-                " AND %s<=? AND %s LIMIT ?)" % (BUCKET, DUE, THERE),
-                lane, partition, head, now, OF_GROUP)
+                " claimq_job_by_due WHERE %s LIMIT ?)" % OF_BUCKET, lane,
+                partition, head, now, OF_GROUP)
         # The limits may have been changed since somebody looked at the group.
         limit, most = None, own["group_max_active"]
         if at > now and most is not None and (held or 0) >= most:
@@ -858,9 +859,8 @@ class Look:
             for row in self.rows(
                     "SELECT group_key, count(*) AS n, sum(claim_id IS NULL) AS"
                     " waiting FROM (SELECT group_key, claim_id FROM claimq_job"
-                    " INDEXED BY claimq_job_by_due WHERE lane=? AND"
-                    " partition=? AND %s=? AND %s<=? AND %s LIMIT ?)"
-                    " GROUP BY 1" % (BUCKET, DUE, THERE),
+                    " INDEXED BY claimq_job_by_due WHERE %s LIMIT ?)"
+                    " GROUP BY 1" % OF_BUCKET,
                     lane, *place, now_ms(), left):
                 left -= row["n"]
                 if row["waiting"]:
