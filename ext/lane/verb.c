@@ -75,8 +75,8 @@ static int cqLaneTurn(CqOp *p, i64 iJob){
 /*
 ** To store progress is more than the usual renew; and so is a complete that
 ** removes what may go.  And renew and complete are not what they usually are
-** where a policy is strict, or limits how long a job may run.  Option after is
-** checked also where the claim does not hold any more.
+** where a policy is strict, limits how long a job may run, or keeps no job or
+** event.  Option after is checked also where the claim does not hold any more.
 */
 CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
   CqIds ids;
@@ -99,6 +99,8 @@ CQ_PRIV void claimqLaneCheck(CqOp *p, CqVerb *pV){
     pV->bFast = 1;
     pV->eFast = CQ_SQL_LANE_GONE_ALONE;
     if( pV->aOpt[CQ_LANE_RESULT].pVal ) pV->bNoFast = 1;
+  }else{
+    pV->mUnless |= CQ_SET_BRIEF;
   }
 }
 
