@@ -402,9 +402,11 @@ WHERE {{LANE_HELD}}
 
 -- name: LANE_RENEW_READY
 -- A job that stands among the ready ones stays there, in a lane without limits.
+-- (One that has expired may need a slot, and has none if it was claimed before
+-- the lane counted.)
 UPDATE {{S}}.claimq_job SET expires_at_ms={{LATER :lease}}
 WHERE {{LANE_HELD}} AND {{JOB_READY}} AND slot IS NULL
-  AND max_runtime_ms IS NULL
+  AND max_runtime_ms IS NULL AND expires_at_ms>{{NOW}}
 
 -- fragment: LANE_COMPLETED
 {{LANE_OVER}}, {{LANE_KEEP}}, settled_by='complete', state='completed',

@@ -131,7 +131,7 @@ FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
 WHERE {{LETTER_MINE}}
 
 -- name: LETTER_MEMBERS
-SELECT letter_id
+SELECT letter_id, claim_size
 FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_claim
 WHERE {{LETTER_MINE}} ORDER BY letter_id
 

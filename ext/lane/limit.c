@@ -102,6 +102,13 @@ static i64 cqLimitLive(const CqLimitUse *pUse){
 }
 
 /*
+** 1 if a limit allows one more lease to be live.
+*/
+static int cqLimitFree(const CqLimit *pLimit, const CqLimitUse *pUse){
+  return claimqLimitSlot(pLimit, pLimit->nActive>0 ? cqLimitLive(pUse) : 0);
+}
+
+/*
 ** What the lane (iGroup==0) or one of its groups lets begin, of nWant claims;
 ** nothing if op has an error or gets one here.
 */
@@ -278,7 +285,7 @@ CQ_PRIV CqLaneLimit *claimqLimitOfJob(
 
 /*
 ** An expired claim of job iJob is to be renewed, and needs a slot for it.
-** Raises conflict if the lane or its group has no room for one more lease.
+** Raises no_slot if the lane or its group has no room for one more lease.
 */
 CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   CqStmt s = claimqStmt(p, CQ_SQL_LIMIT_OF_JOB);
@@ -295,10 +302,10 @@ CQ_PRIV void claimqLimitRenew(CqOp *p, i64 iJob){
   }
   if( pL ){
     user.bAll = !pL->bCounted;
-    if( !claimqLimitSlot(&pL->own, cqLimitLive(&user)) ) zFull = "max_active";
+    if( !cqLimitFree(&pL->own, &user) ) zFull = "max_active";
     user.iGroup = claimqColInt(&s, CQ_COL_LIMIT_OF_JOB_group_id);
     user.key = claimqColText(p, &s, CQ_COL_LIMIT_OF_JOB_group_key);
-    if( user.iGroup && !claimqLimitSlot(&pL->group, cqLimitLive(&user)) ){
+    if( user.iGroup && !cqLimitFree(&pL->group, &user) ){
       zFull = "group_max_active";
     }
   }

@@ -229,16 +229,16 @@ static void cqLaneBrief(CqOp *p, CqVerb *pV, CqStmt *pHead){
 
 /*
 ** The claim holds: choose the statement that settles it, and whether more is to
-** be written.  Who renews the claim of a job with a slot too late needs a free
-** one: if there is none this raises conflict.
+** be written.  Who renews a claim too late where leases are counted needs a free
+** slot: if there is none this raises no_slot.
 */
 CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqLaneVerb *pL = (CqLaneVerb*)&pV->own;
   int eVerb = pV->eVerb;
   assert( pHead->eStmt==CQ_SQL_LANE_HOLD );
   if( eVerb==CQ_RENEW ) cqLaneRenew(p, pV, pHead);
-  if( claimqColType(pHead, CQ_COL_LANE_HOLD_slot)!=SQLITE_NULL
-   && eVerb==CQ_RENEW && !claimqLeaseLive(
+  if( eVerb==CQ_RENEW && (claimqSettings(p) & CQ_SET_CLAIMS)
+   && !claimqLeaseLive(
         claimqColInt(pHead, CQ_COL_LANE_HOLD_expires_at_ms), claimqNow(p))
   ){
     claimqLimitRenew(p, pV->iHead);

@@ -177,6 +177,8 @@ static void cqLetterNext(CqOp *p, CqClaim *pC){
 ** The letters of a claim that was made before, if it still has all of them.
 */
 static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
+  int nBefore = pC->pRows->nRow;
+  i64 nSize = 0;
   CqVerb v;
   CqStmt s, row;
   memset(&v, 0, sizeof(v));
@@ -186,6 +188,7 @@ static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
   row = claimqStmt(p, CQ_SQL_LETTER_ROW);
   claimqVerbBind(p, &v, &s);
   while( claimqStep(p, &s) ){
+    nSize = claimqColInt(&s, CQ_COL_LETTER_MEMBERS_claim_size);
     claimqBindInt(p, &row, CQ_LETTER_ROW_id,
                   claimqColInt(&s, CQ_COL_LETTER_MEMBERS_letter_id));
     if( claimqStep(p, &row) ){
@@ -199,6 +202,7 @@ static void cqLetterRows(CqOp *p, CqClaim *pC, CqText claimId){
   }
   claimqStmtDone(p, &row);
   claimqStmtDone(p, &s);
+  if( pC->pRows->nRow-nBefore!=nSize ) pC->pRows->nRow = nBefore;
 }
 
 /*

@@ -12,7 +12,11 @@
 # The order is written by the calls themselves: triggers on claimq's tables put
 # the name of the call (PROCESS:NUMBER, from a function of the connection) into
 # the table hist, in the call's own transaction.  A call that wrote nothing has
-# its place if nobody wrote while it ran; if somebody did, it is not compared.
+# its place if nobody wrote while it ran; if somebody did, it is not compared, but
+# for two kinds.  A call with a request that somebody else made before must have
+# the answer that the other got: requests are shared.  And of what a call of
+# claimq_wait() waited for, things that stay so once they are so must be so after
+# it if it says 1, and not before it if it says 0: see history_waited.
 #
 # A process writes each call into a file of its own before it makes it, and the
 # answer after it.  One that is killed by SIGKILL leaves a call without an
@@ -21,7 +25,8 @@
 #
 # The calls are those of oracle.tcl (the same generator), with times that follow
 # a clock of their own, ten times as fast as the real one, a little forth and
-# back, so that leases end in between.  Where calls fail it prints which, and
+# back, so that leases end in between.  (claimq_wait() has the real clock, for
+# which all of them have ended.)  Where calls fail it prints which, and
 # the directory with all files is kept.
 
 source [file join [file dirname [info script]] oracle.tcl]
@@ -40,10 +45,50 @@ proc history_clock {} {
 # One call.  No transactions of the user's; and no vacuum, which the oracle
 # calls twice.
 proc history_make {} {
+  if {[oracle_chance 8]} {
+    history_clock
+    return [expr {[oracle_chance 60] ? [history_make_wait] : [oracle_make_see]}]
+  }
   while 1 {
-    set step [oracle_make]
+    set step [oracle_ask [oracle_make]]
     if {[lindex $step 0] ni {tx vacuum restored}} {return $step}
   }
+}
+
+# wait {WHAT KEY OPTIONS TIMEOUT}
+proc history_make_wait {} {
+  set timeout [oracle_one {0 0 5 20}]
+  set job [oracle_one $::O(jobs)]
+  set claim [oracle_recent $::O(claims)]
+  switch [oracle_one {job claim event commit look look}] {
+    job {if {$job ne ""} {return [list wait [list job @v:$job {} $timeout]]}}
+    claim {
+      if {$claim ne ""} {
+        lassign $claim label row
+        return [list wait [list claim @c:$label:$row {} $timeout]]
+      }
+    }
+    event {
+      set last [::odb one {SELECT ifnull(max(event_id), 0) FROM claimq_event}]
+      return [list wait [list event [expr {$last+[oracle_random 2]}] {} \
+        $timeout]]
+    }
+    commit {return [list wait [list commit {} {} $timeout]]}
+  }
+  while 1 {
+    set step [oracle_make_see]
+    if {[lindex $step 0] eq "why"} {
+      return [list wait [lreplace [lindex $step 1] end end $timeout]]
+    }
+  }
+}
+
+proc history_sql {op arglist form request} {
+  if {$op ne "wait"} {return [oracle_sql $op $arglist $form $request]}
+  lassign $arglist what key opts timeout
+  if {$what eq "commit"} {return "SELECT claimq_wait($timeout)"}
+  return "SELECT claimq_wait($timeout, '$what',\
+    [model::lit $key][oracle_options $opts])"
 }
 
 proc history_last {} {
@@ -68,13 +113,14 @@ proc history_work {seed me n} {
   # Letters by number, whether there are such or not.
   for {set i 1} {$i <= 20} {incr i} {dict set ::model::letter $i {}}
   expr {srand($seed*7919+$me*104729+1)}
-  array set ::O {now 1000 claims {} jobs {} batches {} plan {} flood 0 stack {}}
+  array set ::O [list now 1000 claims {} jobs {} batches {} plan {} asked {} \
+    me $me flood 0 stack {}]
   for {set i 0} {$i < $n} {incr i} {
-    lassign [history_make] op arglist form
+    lassign [history_make] op arglist form request
     if {[catch {oracle_resolve $arglist} arglist]} continue
     set ::whoami $me:$i
-    history_write $fd [list begin $i $op $arglist $form [history_last]]
-    set got [oracle_db [oracle_sql $op $arglist $form]]
+    history_write $fd [list begin $i $op $arglist $form $request [history_last]]
+    set got [oracle_db [history_sql $op $arglist $form $request]]
     history_write $fd [list end $i [history_last] $got]
     if {[lindex $got 0] eq "ok"} {
       set ::O(ref,$i) [lindex $got 1]
@@ -88,8 +134,8 @@ proc history_work {seed me n} {
 #--------------------------------------------------------------------------
 # What they left
 
-# The calls of a process: {NUMBER {op arglist form from to got}}; to and got are
-# empty if there was no answer.
+# The calls of a process: {NUMBER {op arglist form request from to got}}; to and
+# got are empty if there was no answer.
 proc history_calls {me} {
   set calls {}
   # A process that was killed may leave half a line.
@@ -97,40 +143,61 @@ proc history_calls {me} {
     set line [encoding convertfrom utf-8 [binary decode base64 $line]]
     switch [lindex $line 0] {
       begin {
-        lassign $line - i op arglist form from
-        dict set calls $i [list $op $arglist $form $from {} {}]
+        lassign $line - i op arglist form request from
+        dict set calls $i [list $op $arglist $form $request $from {} {}]
       }
       end {
         lassign $line - i to got
-        dict set calls $i [lreplace [dict get $calls $i] 4 5 $to $got]
+        dict set calls $i [lreplace [dict get $calls $i] 5 6 $to $got]
       }
     }
   }
   return $calls
 }
 
-# All calls that have a place, sorted, each {PLACE WHO op arglist form got}; and
-# how many have none.
-proc history_order {n} {
-  array set first {}
+# Where each call that wrote did: an array of WHO and place.  And all of them in
+# their order: {PLACE WHO ...}.
+proc history_places {} {
   set before ""
+  set all {}
   ::odb eval {SELECT id, who FROM hist ORDER BY id} {
-    if {$who ne $before && [info exists first($who)]} {
+    if {$who ne $before && [dict exists $all $who]} {
       error "$who is in two transactions"
     }
-    if {![info exists first($who)]} {set first($who) $id}
+    if {![dict exists $all $who]} {dict set all $who $id}
     set before $who
   }
+  return $all
+}
+
+# All that is to be looked at, sorted, each {PLACE HOW WHO op arglist form request
+# got}; and how many calls are not.  HOW: call, at its place; repeat, after it,
+# of a call that had an answer from elsewhere; before and after a wait.
+proc history_order {n} {
+  set places [history_places]
   set out {}
   set lost 0
   for {set me 0} {$me < $n} {incr me} {
+    set seen ""
     dict for {i call} [history_calls $me] {
-      lassign $call op arglist form from to got
+      lassign $call op arglist form request from to got
       set who $me:$i
-      if {[info exists first($who)]} {
-        lappend out [list $first($who).0 $who $op $arglist $form $got]
+      set rest [list $who $op $arglist $form $request $got]
+      if {$op eq "wait" && $to ne ""} {
+        set what [lindex $arglist 0]
+        if {$what eq "commit"} {
+          if {[lindex $got 1] == 0} {history_quiet $places $who $seen $from}
+          set seen $to
+        } elseif {$from == $to || $what in {job claim event}} {
+          lappend out [list $from.5 before {*}$rest] [list $to.6 after {*}$rest]
+        }
+      } elseif {[dict exists $places $who]} {
+        lappend out [list [dict get $places $who].0 call {*}$rest]
       } elseif {$to ne "" && $from == $to} {
-        lappend out [list $from.5 $who $op $arglist $form $got]
+        lappend out [list $from.5 call {*}$rest]
+      } elseif {$request ne "" && [lindex $got 0] eq "ok"
+                && ![info exists ::oracle_table($op)]} {
+        lappend out [list $to.6 repeat {*}$rest]
       } else {
         incr lost
       }
@@ -139,22 +206,91 @@ proc history_order {n} {
   return [list [lsort -real -index 0 $out] $lost]
 }
 
+# claimq_wait() has seen no commit: nobody else has committed between the last
+# such call and this one.
+proc history_quiet {places who seen from} {
+  if {$seen eq ""} {error "$who: the first wait for a commit waited"}
+  dict for {other place} $places {
+    if {$place > $seen && $place <= $from
+        && [lindex [split $other :] 0] ne [lindex [split $who :] 0]} {
+      error "$who has not seen the commit of $other"
+    }
+  }
+}
+
 # "" if the call was answered as by one process, else the difference.
 proc history_again {call} {
-  lassign $call place who op arglist form got
-  set again [oracle_db [oracle_sql $op $arglist $form]]
-  set want [oracle_model $op $arglist $form]
-  if {$got eq ""} {set got $again}
-  if {$op eq "next_at" && [lindex $got 0] eq "ok"} {
-    set same [expr {$again eq $got && [oracle_same_time [lindex $got 1] \
-      [lindex $want 1] [lindex $arglist end]]}]
-  } else {
-    set same [expr {$again eq $got && $want eq $got}]
+  lassign $call place how who op arglist form request got
+  switch $how {
+    before - after {return [history_waited {*}$call]}
+    repeat {
+      set again $got
+      set want [oracle_model $op $arglist $form $request]
+    }
+    call {
+      set again [oracle_db [oracle_sql $op $arglist $form $request]]
+      set want [oracle_model $op $arglist $form $request]
+      if {$got eq ""} {set got $again}
+      if {$op eq "limit" && [string match {*strict 1*} $arglist]} {
+        set ::O(strict) 1
+      }
+    }
   }
-  if {$same} return
-  return "$who, place $place:\
-    [oracle_readable [oracle_sql $op $arglist $form]]\
+  if {$again eq $got && [oracle_same $op $got $want [lindex $arglist end]]} {
+    return
+  }
+  return [history_differs $call $again $want]
+}
+
+proc history_differs {call again want} {
+  lassign $call place how who op arglist form request got
+  return "$who, $how, place $place:\
+    [oracle_readable [history_sql $op $arglist $form $request]]\
     \nthen:  $got\nagain: $again\nmodel: $want"
+}
+
+# Is what was waited for so, here?  That an event was there is not known after it
+# has gone: then its number counts.
+proc history_is_so {what key how} {
+  switch $what {
+    job {return [expr {![dict exists $::model::job $key] || [model::ended $key]}]}
+    event {
+      set last [expr {$how eq "before" ? [lindex [dict keys $::model::event] end]
+        : [model::opt $::model::last event]}]
+      return [expr {$last ne "" && $last ne "NULL" && $last > $key}]
+    }
+    claim {return [expr {[model::holds $key] == 0}]}
+  }
+}
+
+# A wait, before and after it.  Where events are removed it may have missed one;
+# and in a strict lane no claim holds for the real clock.
+proc history_waited {place how who op arglist form request got} {
+  lassign $arglist what key opts
+  set call [list $place $how $who $op $arglist $form $request $got]
+  if {$what ni {job claim event}} {
+    # Nobody wrote meanwhile.
+    if {$how eq "after"} return
+    set asked [list $what $key $opts [clock milliseconds]]
+    lassign [oracle_db [oracle_sql_why {*}$asked]] code again
+    lassign [oracle_model why $asked {}] - want
+    # The rows of claimq_leases come behind.
+    set want [lindex $want [expr {[llength $again]-1}]]
+    set again [lindex $again end]
+    if {$code eq "error" && [lindex $got 1] eq $again
+        || [lindex $got 1] eq $again && $want eq $again} return
+    return [history_differs $call $again $want]
+  }
+  if {[lindex $got 0] ne "ok"} {return [history_differs $call - ok]}
+  set answer [lindex $got 1]
+  set so [history_is_so $what $key $how]
+  if {$how eq "before" && $so && !$answer
+      && !($what eq "event" && [string first keep_ $::model::limit] >= 0)
+      || $how eq "after" && !$so && $answer
+         && !($what eq "claim" && [info exists ::O(strict)])} {
+    return [history_differs $call - $so]
+  }
+  return
 }
 
 # The calls up to this one as a script for the shell, in a file that stays.
@@ -165,8 +301,9 @@ proc history_script {calls last} {
     claimq_queue('q2', 1, 'degrade', 0), claimq_queue('q3', 80);\
     CREATE TABLE sink(v);"
   foreach call $calls {
-    lassign $call place who op arglist form
-    puts $fd "[oracle_readable [oracle_sql $op $arglist $form]]; -- $who"
+    lassign $call place how who op arglist form request
+    set sql [oracle_readable [history_sql $op $arglist $form $request]]
+    if {$how eq "call"} {puts $fd "$sql; -- $who"}
     if {$call eq $last} break
   }
   close $fd
@@ -245,6 +382,7 @@ proc do_history_test {seed nproc ncall} {
   cq_load mem $::claimq_so
   oracle_open
   foreach step [oracle_setup] {oracle_step $step}
+  array unset ::O strict
   set why ""
   foreach call $calls {
     set why [history_again $call]

@@ -13,7 +13,7 @@
 # When they differ the history is shrunk: steps are left out as long as the
 # rest still fails, and what remains is printed as an SQL script.
 #
-# How a history is made.  A step is a list {LABEL OP ARGS FORM}.  Steps are
+# How a history is made.  A step is a list {LABEL OP ARGS FORM REQUEST}.  Steps are
 # chosen one at a time (or in waves, see oracle_wave), looking at what the
 # model holds (ids, claims made before), but they are written down by
 # reference: @c:12:0 is the claim id of the first row that step 12 returned,
@@ -27,6 +27,7 @@
 if {[info commands do_oracle_test] ne ""} return
 source [file join [file dirname [info script]] oracle_model.tcl]
 source [file join [file dirname [info script]] oracle_make.tcl]
+source [file join [file dirname [info script]] oracle_request.tcl]
 
 # Claim tables: name, arguments, which of them is the maximum, own columns.
 array set oracle_table {
@@ -183,8 +184,12 @@ proc oracle_rejected {list} {
   return "\[[join $out ,]\]"
 }
 
-proc oracle_sql_claim {op arglist form} {
+proc oracle_sql_claim {op arglist form request} {
   lassign $::oracle_table($op) table names
+  if {$request ne ""} {
+    lappend names request
+    lappend arglist $request
+  }
   set cols $::oracle_cols($op)
   if {$op ne "peek"} {lappend cols {*}$model::claimcols}
   set from "${table}([join [lmap a $arglist {model::lit $a}] {, }])"
@@ -303,9 +308,12 @@ proc oracle_sql_why {discipline scope opts now} {
 }
 
 # Statements; the results of all of them are the result of the step.
-proc oracle_sql {op arglist form} {
+proc oracle_sql {op arglist form {request ""}} {
   if {[info exists ::oracle_table($op)]} {
-    return [oracle_sql_claim $op $arglist $form]
+    return [oracle_sql_claim $op $arglist $form $request]
+  }
+  if {$request ne ""} {
+    return [oracle_sql_request [oracle_sql $op $arglist $form] $request]
   }
   switch $op {
     raw {return [lindex $arglist 0]}
@@ -409,7 +417,8 @@ proc oracle_gone {table key} {
   return [expr {![::odb exists "SELECT 1 FROM claimq_$table WHERE rowid=$key"]}]
 }
 
-proc oracle_model {op arglist form} {
+# {ok RESULTS}, {error CODE}, or {again RESULTS} of a claim that is repeated.
+proc oracle_model {op arglist form {request ""}} {
   if {$form eq "limit 0"} {return {ok {}}}
   if {[lindex $form 0] eq "limit" && $op eq "outbox"} {
     lappend arglist [lindex $form 1]
@@ -418,10 +427,16 @@ proc oracle_model {op arglist form} {
     lset arglist $i [expr {min([lindex $arglist $i], [lindex $form 1])}]
   }
   set now [lindex $arglist end]
+  set whose [oracle_whose $op $arglist]
   if {$op eq "lane"} {lappend arglist oracle_asked}
   set before [model::save]
+  set known ""
   set code [catch {
-    switch $op {
+    if {$request ne "" && ![oracle_refused $op $arglist]} {
+      set known [model::asked $request $whose]
+    }
+    switch [expr {$known ne "" ? "known" : $op}] {
+      known {lindex $known 1}
       raw {model::fail [lindex $arglist 1]}
       bulk {
         lassign $arglist what scope n opts now
@@ -435,7 +450,12 @@ proc oracle_model {op arglist form} {
       default {model::$op {*}$arglist}
     }
   } result options]
+  if {$known ne ""} {
+    if {![info exists ::oracle_table($op)]} {return [list ok $result]}
+    return [list again [model::again $op $result]]
+  }
   if {$code == 0} {
+    if {$request ne ""} {model::answered $request $op $whose $result}
     if {$op in {verb lane reclaim requeue resolve cancel_job cancel_flow}} {
       model::forget $now oracle_gone
     }
@@ -505,29 +525,38 @@ proc oracle_has_place {op arglist} {
 # "" if all is well, else what differs.  A step that refers to one that was left
 # out is left out too.
 proc oracle_step {step} {
-  lassign $step label op arglist form
+  lassign $step label op arglist form request
   if {$op eq "tx"} {
     oracle_tx [lindex $arglist 0]
     return
   }
   if {[catch {oracle_resolve $arglist} arglist]} return
   if {![oracle_has_place $op $arglist]} return
-  set sql [oracle_sql $op $arglist $form]
+  set sql [oracle_sql $op $arglist $form $request]
   lappend ::O(sql) [oracle_readable $sql]
   set got [oracle_db $sql]
-  set want [oracle_model $op $arglist $form]
-  if {[lindex $want 0] eq "ok"} {set ::O(ref,$label) [lindex $want 1]}
-  if {$op eq "next_at"} {
-    set same [oracle_same_time [lindex $got 1] [lindex $want 1] \
-      [lindex $arglist end]]
-  } else {
-    set same [expr {$got eq $want}]
+  set want [oracle_model $op $arglist $form $request]
+  switch [lindex $want 0] {
+    ok {set ::O(ref,$label) [lindex $want 1]}
+    again {set ::O(ref,$label) [lindex $got 1]}
   }
-  if {!$same} {
+  if {![oracle_same $op $got $want [lindex $arglist end]]} {
     return "claimq: [join [lindex $got 1] \n\ \ \ \ \ \ \ \ ]\
       \nmodel:  [join [lindex $want 1] \n\ \ \ \ \ \ \ \ ]"
   }
   return
+}
+
+# Is that the answer which the model gives?
+proc oracle_same {op got want now} {
+  if {$op eq "next_at" && [lindex $got 0] eq "ok"} {
+    return [oracle_same_time [lindex $got 1] [lindex $want 1] $now]
+  }
+  if {[lindex $want 0] eq "again" && [lindex $got 0] eq "ok"} {
+    set rows [lmap text [lindex $got 1] {oracle_part $op $text}]
+    return [expr {$rows eq [lindex $want 1]}]
+  }
+  return [expr {$got eq $want}]
 }
 
 # claimq_next_at() may be too early, but not too late, and now is now.
@@ -637,13 +666,13 @@ proc do_oracle_test {seed n {kind mixed}} {
   cq_load mem $::claimq_so
   oracle_open
   expr {srand($seed*7919+1)}
-  array set ::O [list now 1000 claims {} jobs {} batches {} plan {} \
-    flood [expr {$kind eq "flood"}]]
+  array set ::O [list now 1000 claims {} jobs {} batches {} plan {} asked {} \
+    me 0 flood [expr {$kind eq "flood"}]]
   set steps [oracle_setup]
   set why ""
   foreach step $steps {oracle_step $step}
   for {set i 0} {$i < $n && $why eq ""} {incr i} {
-    set step [list $i {*}[oracle_make]]
+    set step [list $i {*}[oracle_ask [oracle_make]]]
     lappend steps $step
     set why [oracle_step $step]
     oracle_note $step

@@ -25,10 +25,11 @@ namespace eval model {
   # holders, fences, letters, who waits for whom, keys that stay taken (of jobs,
   # and of batches: taken), schedules, steps of jobs and of batches; and the
   # last key of each.  Of lanes with limits also when claims began, the groups,
-  # which of their jobs stand together (head), and turns.
+  # which of their jobs stand together (head), and turns.  And what calls with a
+  # request have answered.
   variable tables {batch job attempt event grant part message holder fence
                    letter after unique taken schedule step batch_step last limit
-                   starts group head turn}
+                   starts group head turn request}
   variable claimcols {claim_id lease_token fencing_token owner
     incarnation claimed_at_ms expires_at_ms previous_claim_id attempts}
   variable max 9223372036854775807
