@@ -105,17 +105,18 @@ static CqCell *cqContestRow(
 
 /*
 ** Somebody is live, or the subject is kept back: describe that.  The lease
-** token is shown to the holder alone.
+** token is shown to the holder alone, and to whoever repeats the call that
+** claimed it (bAgain), with whatever arguments.
 */
 static void cqContestShow(
-  CqOp *p, CqClaim *pC, const CqStmt *pHolder, const char *zOutcome
+  CqOp *p, CqClaim *pC, const CqStmt *pHolder, int bAgain
 ){
   const int iClaim = CQ_COL_CONTEST_HOLDER_claim_id;
-  int bMine = claimqTextEq(pC->owner,
+  int bMine = bAgain || (claimqTextEq(pC->owner,
           claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_owner))
       && claimqTextEq(pC->incarnation,
-          claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_incarnation));
-  CqCell *a = cqContestRow(p, pC, zOutcome, bMine);
+          claimqColText(p, pHolder, CQ_COL_CONTEST_HOLDER_incarnation)));
+  CqCell *a = cqContestRow(p, pC, bAgain ? "claimed" : "yield", bMine);
   int i;
   for(i=0; i<CQ_NCLAIMCOL && p->rc==SQLITE_OK; i++){
     if( iClaim+i==CQ_COL_CONTEST_HOLDER_lease_token && !bMine ) continue;
@@ -203,13 +204,11 @@ static CqStmt cqContestHolder(CqOp *p, const CqClaim *pC){
 */
 static void cqContestRows(CqOp *p, CqClaim *pC, CqText claimId){
   CqStmt s = cqContestHolder(p, pC);
-  if( !claimqStep(p, &s) ){
-    cqContestRow(p, pC, "yield", 0);
-  }else if( claimqTextEq(claimId,
-        claimqColText(p, &s, CQ_COL_CONTEST_HOLDER_claim_id)) ){
-    cqContestShow(p, pC, &s, "claimed");
+  if( claimqStep(p, &s) ){
+    cqContestShow(p, pC, &s, claimqTextEq(claimId,
+        claimqColText(p, &s, CQ_COL_CONTEST_HOLDER_claim_id)));
   }else{
-    cqContestShow(p, pC, &s, "yield");
+    cqContestRow(p, pC, "yield", 0);
   }
   claimqStmtDone(p, &s);
 }
@@ -258,7 +257,7 @@ static void cqContestNext(CqOp *p, CqClaim *pC){
   pOwn->bNew = !claimqStep(p, &s);
   if( p->rc==SQLITE_OK && !pOwn->bNew && claimqLeaseLive(
         claimqColInt(&s, CQ_COL_CONTEST_HOLDER_expires_at_ms), claimqNow(p)) ){
-    cqContestShow(p, pC, &s, "yield");
+    cqContestShow(p, pC, &s, 0);
   }else if( pC->iLease==0 ){
     cqContestNothing(p, pC);
   }else{

@@ -315,6 +315,7 @@ proc history_script {calls last} {
 
 proc history_setup {} {
   delete_db
+  file delete {*}[glob -nocomplain calls.*]
   open_db test.db odb
   ::odb function whoami {expr {"setup"}}
   ::odb eval {

@@ -9,9 +9,12 @@
 # remembered, and a repeat gives those that it still holds, with the present
 # time of their end: oracle_again.
 
-# Arguments are judged first: what has no reject at all is refused as such.
+# Arguments are judged first: a verb that the discipline does not have, and what
+# is no claim of a letter.
 proc oracle_refused {op arglist} {
-  return [expr {$op eq "verb" && [string match {reject qsc:*} $arglist]}]
+  return [expr {$op eq "verb" && [string match {reject qsc:*} $arglist]
+    || $op eq "requeue" && ![string match {* qdc:* *} $arglist]
+       && [lindex $arglist 1] ne "NULL"}]
 }
 
 # Calls that may have a request.  (Without LIMIT: it is the claim's maximum, and
@@ -62,8 +65,12 @@ proc oracle_ask {step} {
   return [lindex $::O(asked) end]
 }
 
-# The statement of a call with its request.
+# The statement of a call with its request.  (By the real clock all of them are
+# old enough to be forgotten.)
 proc oracle_sql_request {sql request} {
+  if {[string match *now_ms* $sql] == 0} {
+    set sql "[string range $sql 0 end-2], 'now_ms', 1))"
+  }
   return "[string range $sql 0 end-2], 'request', [model::lit $request]))"
 }
 
