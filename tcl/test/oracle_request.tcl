@@ -9,10 +9,11 @@
 # remembered, and a repeat gives those that it still holds, with the present
 # time of their end: oracle_again.
 
-# Arguments are judged first: a verb that the discipline does not have, and what
-# is no claim of a letter.
+# Arguments are judged first: a verb that the discipline does not have, fewer
+# messages than none, and what is no claim of a letter.
 proc oracle_refused {op arglist} {
-  return [expr {$op eq "verb" && [string match {reject qsc:*} $arglist]
+  return [expr {$op eq "verb" && ([string match {reject qsc:*} $arglist]
+      || [string match {* qpc:*processed -1*} $arglist])
     || $op eq "requeue" && ![string match {* qdc:* *} $arglist]
        && [lindex $arglist 1] ne "NULL"}]
 }

@@ -47,9 +47,12 @@ struct FzItem {
   u8 mCaps;                       /* Lanes: capabilities it requires */
   u8 bGrant;                      /* Lanes: reclaimed by grant only */
   u8 bActive;                     /* Lanes: an attempt runs, or hangs */
+  u8 eAdmit;                      /* Lanes: what it says, FZ_UNSAID ... */
+  u8 bAdmitted;                   /* ... and it has been claimed */
   signed char iKey;               /* Source key, -1 if none */
   short iClaim;                   /* The claim it carries, -1 if none */
   i64 iRow;                       /* Lanes: job id; outbox: seq */
+  i64 iRuntime;                   /* Lanes: max_runtime_ms, 0: unsaid */
   i64 aStep[FZ_NSTEP];            /* Values of its steps; 0: none yet */
   char zBatch[72];                /* Sessions: batch id */
 };
@@ -62,13 +65,18 @@ struct FzClaim {
   u8 bDead;                       /* Lanes: ... retry, answered 'dead' */
   u8 iScope;                      /* Partition or subject */
   i64 iJob;                       /* Lanes */
-  i64 iExpires;
+  i64 iBegan, iExpires;
   i64 iFirst, nMsg;               /* Outbox: what was delivered */
   int nItem;
   short aItem[FZ_NMEMBER];
   char zId[48];
   char zToken[68];
 };
+
+/* Option admission.  A job that is submitted gets what its lane says then; one
+** that was inserted goes by what the lane says now.  Of work that was requeued
+** nothing is known. */
+enum { FZ_UNSAID, FZ_AUTO, FZ_GRANT, FZ_UNKNOWN };
 
 /* How a job has ended. */
 enum { FZ_OPEN, FZ_COMPLETED, FZ_FAILED, FZ_CANCELLED };
@@ -83,6 +91,9 @@ struct FzJob {
   u8 bRun;                        /* It runs also if one has failed */
   u8 bFlow;                       /* It belongs to flow f */
   u8 bSeen;                       /* Met in the table */
+  u8 bEvent;                      /* Its end is an event */
+  u8 bMayGo;                      /* It need not be kept any longer */
+  i64 iEnd;                       /* When it ended */
   u8 nAfter;
   short aAfter[FZ_NAFTER];        /* Jobs it waits for */
 };
@@ -99,6 +110,16 @@ struct FzSched {
   i64 iLast;                      /* The last time that came, -1: none */
 };
 
+/* What a lane says, but for its limits. */
+typedef struct FzPolicy FzPolicy;
+struct FzPolicy {
+  u8 bStrict, bQuiet, bAdmission;
+  i64 iRuntime;                   /* 0: no limit */
+  i64 iKeep, iKeepFailed;         /* -1: for ever */
+};
+
+#define FZ_DAY  ((i64)24*3600*1000)
+
 typedef struct FzModel FzModel;
 struct FzModel {
   int nItem, nClaim, nJob;
@@ -110,11 +131,12 @@ struct FzModel {
   struct { i64 iKeep; short iClaim; } aSubj[FZ_NSUBJ];
   i64 iFence;                     /* Greatest token of all contests */
   i64 aSeen[FZ_NRES];             /* claimq_fence() */
-  u8 bOldGone;                    /* What has ended may be gone */
+  FzPolicy aPolicy[2];            /* Of the lanes */
   i64 aRowFence[FZ_NKIND][FZ_NROW];
 };
 
 static FzModel fzM;               /* As it must be now */
+static i64 fzNow;                 /* now_ms of the next operation */
 
 /* A new item; 0 if there is no more room. */
 static FzItem *fzNewItem(int eKind, int iScope, int iKey){
@@ -139,6 +161,35 @@ static int fzLive(int i, i64 iNow){
 
 static i64 fzAddSat(i64 a, i64 b){
   return a>FZ_I64_MAX-b ? FZ_I64_MAX : a+b;
+}
+
+/* 1 if a claim does not count for a verb: it is over, or its lease has ended in
+** a strict lane. */
+static int fzLost(const FzClaim *p){
+  return p->bOver || (p->eKind==FZ_LANE && p->iExpires<=fzNow
+      && fzM.aPolicy[fzM.aItem[p->aItem[0]].iScope].bStrict);
+}
+
+/* When a lease of a claim that began at iBegan ends, if it is to last iTtl from
+** now on.  p: the job's item, or 0. */
+static i64 fzEnds(const FzItem *p, i64 iBegan, i64 iTtl){
+  i64 iEnd = fzAddSat(fzNow, iTtl);
+  i64 iMost = p==0 ? 0
+            : p->iRuntime ? p->iRuntime : fzM.aPolicy[p->iScope].iRuntime;
+  if( iMost && iEnd>fzAddSat(iBegan, iMost) ) iEnd = fzAddSat(iBegan, iMost);
+  return iEnd;
+}
+
+/* The job is submitted. */
+static void fzAdmission(FzItem *p){
+  if( p->eAdmit!=FZ_UNSAID ) return;
+  p->eAdmit = fzM.aPolicy[p->iScope].bAdmission ? FZ_GRANT : FZ_AUTO;
+}
+
+/* 1 if nobody may claim the job for the first time without a grant. */
+static int fzNeedsGrant(const FzItem *p){
+  return !p->bAdmitted && (p->eAdmit==FZ_GRANT
+      || (p->eAdmit==FZ_UNSAID && fzM.aPolicy[p->iScope].bAdmission));
 }
 
 /* Item iItem is job iJob from now on. */
@@ -211,6 +262,15 @@ static void fzForgetSettled(i64 iJob){
   }
 }
 
+/* A job ends: with an event, unless its lane wants none, or keeps no job that
+** is completed. */
+static void fzEnd(FzJob *p, int eEnd){
+  const FzPolicy *pP = &fzM.aPolicy[fzM.aItem[p->iItem].iScope];
+  p->eEnd = (u8)eEnd;
+  p->iEnd = fzNow;
+  p->bEvent = !pP->bQuiet && (eEnd!=FZ_COMPLETED || pP->iKeep!=0);
+}
+
 /* Jobs whose predecessors have failed are cancelled, in their order: those
 ** behind them, too.  Nobody can hold one. */
 static void fzCascade(void){
@@ -219,7 +279,7 @@ static void fzCascade(void){
     FzJob *p = &fzM.aJob[i];
     if( p->eEnd!=FZ_OPEN || !fzDoomed(p) ) continue;
     if( fzM.aItem[p->iItem].iClaim>=0 ) fzDie("job %lld began", p->iJob);
-    p->eEnd = FZ_CANCELLED;
+    fzEnd(p, FZ_CANCELLED);
     fzM.aItem[p->iItem].eState = FZ_DONE;
   }
 }
@@ -228,7 +288,7 @@ static void fzCascade(void){
 static void fzEndJob(i64 iJob, int eEnd){
   FzJob *p = fzJobOf(iJob);
   if( p->eEnd!=FZ_OPEN ) fzDie("job %lld ends again", iJob);
-  p->eEnd = (u8)eEnd;
+  fzEnd(p, eEnd);
   fzCascade();
 }
 
@@ -244,6 +304,7 @@ static FzClaim *fzNewClaim(
   memset(p, 0, sizeof(*p));
   p->eKind = (u8)eKind;
   p->iScope = (u8)iScope;
+  p->iBegan = fzNow;
   p->iExpires = iExpires;
   snprintf(p->zId, sizeof(p->zId), "%s", zId);
   snprintf(p->zToken, sizeof(p->zToken), "%s", zToken);

@@ -127,6 +127,7 @@ static int fzTickRow(void *pArg, sqlite3_stmt *pStmt){
   if( p==0 ) fzDie("the model has no room for jobs");
   p->mCaps = fzM.aSched[i].mCaps;
   p->bGrant = fzM.aSched[i].bGrant;
+  fzAdmission(p);
   fzNewJob(fzM.nItem-1, iJob);
   return 1;
 }

@@ -36,7 +36,7 @@ static void fzWorkStep(void){
   bLost = zCode && strcmp(zCode, "claim_lost")==0;
   if( p->eKind!=FZ_SESSION && p->eKind!=FZ_LANE ){
     if( zCode==0 || bLost ) fzDie("%s has a step", p->zId);
-  }else if( !bRight || p->bOver ){
+  }else if( !bRight || fzLost(p) ){
     if( !bLost ) fzDie("a step of %s, which is lost", p->zId);
   }else if( zCode && strcmp(zCode, "no_slot")==0 && bRenew
          && p->eKind==FZ_LANE && p->iExpires<=fzNow
@@ -46,7 +46,7 @@ static void fzWorkStep(void){
     fzDie("claim %s counts, but: %s", p->zId, fzDb.zErr);
   }else{
     fzStepped(p, n, iValue);
-    if( bRenew ) p->iExpires = fzAddSat(fzNow, iTtl);
+    if( bRenew ) p->iExpires = fzEnds(fzRuns(p), p->iBegan, iTtl);
   }
 }
 
