@@ -63,3 +63,7 @@ claimq__note(:wrote, $1)
 -- fragment: AVAILABLE
 -- When new work is available: at :at, or :delay from now if that is NULL.
 ifnull(:at, {{LATER :delay}})
+
+-- name: DONE_RESULT
+-- A result that stands in a list of claims that are done (engine/done.c).
+SELECT :json ->> '$' AS result

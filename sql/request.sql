@@ -20,7 +20,8 @@ SELECT 1 AS one FROM {{S}}.claimq_request INDEXED BY claimq_request_by_time
 WHERE at_ms<:before LIMIT 1
 
 -- name: REQUEST_CHECK like CHECK
--- What a claim table remembers is a JSON array of claim ids or outcomes.
+-- What a claim table remembers is a JSON array of claim ids or outcomes; empty
+-- if it took nothing, and completed what was done.
 SELECT 'claimq_request' AS table_name, request AS row_key, problem
 FROM (SELECT request, CASE
     {{CHECK_TEXT request}}
@@ -30,7 +31,7 @@ FROM (SELECT request, CASE
     WHEN typeof(answer) NOT IN ('text','integer','null')
       OR func IN ('claimq','claimq_lane','claimq_reclaim','claimq_outbox',
                   'claimq_contest','claimq_dead_letter')
-        AND ifnull(answer,'') NOT GLOB '[[]"*]'
+        AND ifnull(answer,'') NOT GLOB '[[]"*]' AND answer IS NOT '[]'
     THEN 'bad answer'
     WHEN NOT claimq__sound(request, func, scope, owner,
                           iif(typeof(answer)='text', answer, NULL))

@@ -687,6 +687,9 @@ static CqAnswer *cqCursorClaim(
   pNew = claimqReplayBegin(pOp, p->user.pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
+    if( pNew && pDef->aArg[i].eRole==CQ_ROLE_DONE ){
+      pNew->bActed = aArg[i].bGiven;      /* Even if it claims nothing */
+    }
   }
   if( pOp->rc==SQLITE_OK ){
     pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
@@ -696,6 +699,7 @@ static CqAnswer *cqCursorClaim(
     assert( pOp->rc!=SQLITE_SCHEMA || pNew->pNext==0 );
     pOp->pConn->iNextRowid += pNew->rows.nRow;
   }
+  claimqRequestEnd(pOp);
   if( sqlite3_last_insert_rowid(pOp->db)!=iLast ){
     sqlite3_set_last_insert_rowid(pOp->db, iLast);
   }
@@ -710,7 +714,7 @@ static CqAnswer *cqCursorClaim(
 ** would then be written twice.
 */
 static int cqMoveSafe(CqOp *pOp, const CqReplay *pReplay){
-  if( pReplay->pAnswer && pReplay->pAnswer->rows.nRow>0 ) return 0;
+  if( claimqReplayActed(pReplay) ) return 0;
   if( sqlite3_get_autocommit(pOp->db) ){
     return sqlite3_txn_state(pOp->db, CQ_SCHEMA)!=SQLITE_TXN_WRITE;
   }

@@ -364,7 +364,7 @@ static CqAnswer **cqReplaySlot(
 
 /*
 ** What table pDef has given for these arguments (nArg of them, 0 if not given);
-** 0 if nothing was asked yet, or if there was nothing.
+** 0 if nothing was asked yet, or if there was nothing to do.
 */
 CQ_PRIV CqAnswer *claimqReplayFind(
   CqReplay *p, const CqTableDef *pDef, sqlite3_value **apArg
@@ -402,9 +402,16 @@ static void cqAnswerFree(CqClaims *pClaims){
 }
 
 /*
+** Did the latest answer claim something, or complete what was done?
+*/
+CQ_PRIV int claimqReplayActed(const CqReplay *p){
+  return p->pAnswer && (p->pAnswer->rows.nRow>0 || p->pAnswer->bActed);
+}
+
+/*
 ** Begin an answer, before anything is written: remember the arguments.  It is
 ** the latest from now on; 0 if op has an error or gets one here.  Only answers
-** that claimed something are kept for good, so that a join over many idle
+** that changed something are kept for good, so that a join over many idle
 ** sessions stays small: one without rows must not be kept by anybody.
 */
 CQ_PRIV CqAnswer *claimqReplayBegin(
@@ -415,7 +422,7 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   CqAnswer *pNew;
   int i;
   assert( pDef->nArg<=CQ_MAX_ARG && (pOp->rc || p->nUser>0) );
-  if( p && p->pAnswer && p->pAnswer->rows.nRow==0 ){
+  if( p && p->pAnswer && !claimqReplayActed(p) ){
     claimqReplayForget(pClaims, p);
   }
   pNew = cqAnswerNew(pOp, nCol);
@@ -426,6 +433,7 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   assert( *pNew->ppSlot==0 );     /* Or it would have been replayed */
   *pNew->ppSlot = pNew;
   pNew->pDef = pDef;
+  pNew->bActed = 0;
   for(i=0; i<pDef->nArg; i++){
     pNew->aArg[i].eType = SQLITE_NULL;
     if( apArg[i] ) claimqCellValue(pOp, &pNew->rows, &pNew->aArg[i], apArg[i]);

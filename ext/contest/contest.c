@@ -69,6 +69,7 @@ static const CqArgDef cqContestArg[] = {
     .zDoc = "a small number that tells kinds of subjects apart" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 typedef struct CqContest CqContest;

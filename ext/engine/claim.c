@@ -15,6 +15,8 @@
 **     xStamp   writes the lease to the rows, in one statement
 **     xDone    frees
 **
+** Claims that are done (`done`) are completed first, in the same transaction.
+**
 ** claimqRun() of txn.c decides when and under which lock xNext and xStamp run,
 ** and runs both again if somebody was faster.
 */
@@ -62,6 +64,36 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
   }
   pC->pDef->xStamp(p, pC);
   pTask->bNoKeep = pC->bUpkeep || pC->pRows->nRow==0;
+}
+
+/*
+** xLoad and xApply of a claim that completes others first: what those free
+** may be what it takes.  So all of it is written in xApply.
+*/
+static void cqClaimDoneLoad(CqOp *p, CqTask *pTask){
+  (void)p;
+  pTask->eNeed = ((CqClaim*)pTask)->eDone;
+}
+static void cqClaimDoneApply(CqOp *p, CqTask *pTask){
+  CqClaim *pC = (CqClaim*)pTask;
+  claimqDoneRun(p, pTask, pC->done);
+  pTask->bLocked = sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_WRITE;
+  pTask->eNeed = CQ_NEED_NOTHING;
+  if( p->rc==SQLITE_OK ) cqClaimLoad(p, pTask);
+  if( p->rc==SQLITE_OK && pTask->eNeed ) cqClaimApply(p, pTask);
+  assert( pTask->eNeed!=CQ_NEED_MANY );
+  pTask->bNoKeep = 0;             /* Also if nothing was taken */
+}
+
+/*
+** The claim has a list of what is done.
+*/
+static void cqClaimDone(CqOp *p, CqClaim *pC){
+  pC->eDone = (u8)claimqDoneNeed(p, pC->done);
+  if( pC->eDone==CQ_NEED_NOTHING ) return;
+  pC->task.xLoad = cqClaimDoneLoad;
+  pC->task.xApply = cqClaimDoneApply;
+  pC->task.bSure = 1;
 }
 
 /**************************************************************************
@@ -178,6 +210,7 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
   sqlite3_str *pStr = sqlite3_str_new(p->db);
   int i, iEnd;
+  sqlite3_str_appendall(pStr, "[");
   for(i=0; i<pC->pRows->nRow; i=iEnd){
     CqCell *a = claimqRow(pC->pRows, i);
     CqText id = claimqCellGetText(&a[iClaim]);
@@ -186,7 +219,7 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
       if( !claimqTextEq(id, claimqCellGetText(&a[iClaim])) ) break;
     }
     if( id.z==0 ) id = claimqCellGetText(&claimqRow(pC->pRows, i)[0]);
-    sqlite3_str_appendf(pStr, "%s\"%.*s\"", i==0 ? "[" : ",", id.n, id.z);
+    sqlite3_str_appendf(pStr, "%s\"%.*s\"", i==0 ? "" : ",", id.n, id.z);
     cqClaimAnswerPrevious(pC, pStr, i, iEnd);
   }
   sqlite3_str_appendall(pStr, "]");
@@ -267,6 +300,7 @@ static void cqClaimArgs(CqClaim *pC, i64 nLimit){
       case CQ_ROLE_OWNER:       pC->owner = pVal->t;        break;
       case CQ_ROLE_INCARNATION: pC->incarnation = pVal->t;  break;
       case CQ_ROLE_LEASE:       pC->iLease = pVal->i;       break;
+      case CQ_ROLE_DONE:        pC->done = pVal->t;         break;
       case CQ_ROLE_MAX:
         if( pVal->i<nLimit ) pC->nMax = pVal->i;
         break;
@@ -295,13 +329,13 @@ CQ_PRIV void claimqClaim(
   c.pRows = pRows;
   cqClaimArgs(&c, nLimit);
   if( pDef->xArgs ) pDef->xArgs(p, &c);
+  if( c.done.z ) cqClaimDone(p, &c);
   cqClaimRequest(p, &c);
   if( pDef->bWrites ) claimqRun(p, &c.task);
   else if( p->rc==SQLITE_OK ) cqClaimLoad(p, &c.task);
   if( pDef->xDone ) pDef->xDone(&c);
   claimqIdsClear(&c.ids);
   sqlite3_free(c.task.zAnswer);
-  claimqRequestEnd(p);
 }
 
 /*

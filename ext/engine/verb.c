@@ -91,7 +91,7 @@ CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt){
 ** none.  A malformed rest is not an error here: no such claim can exist, and
 ** that is what the verb will say.
 */
-static const CqDiscipline *cqVerbDiscipline(CqOp *p, CqVerb *pV){
+CQ_PRIV const CqDiscipline *claimqVerbDiscipline(CqOp *p, CqVerb *pV){
   const CqDiscipline *pD;
   int i;
   if( p->rc ) return 0;
@@ -120,7 +120,7 @@ static const CqDiscipline *cqVerbDiscipline(CqOp *p, CqVerb *pV){
 CQ_PRIV void claimqVerbBegin(CqOp *p, CqVerb *pV, CqCall *pCall){
   pV->claimId = pCall->aArg[0].t;
   pV->token = pCall->aArg[1].t;
-  pV->pD = cqVerbDiscipline(p, pV);
+  pV->pD = claimqVerbDiscipline(p, pV);
 }
 
 /*
@@ -270,7 +270,7 @@ CQ_PRIV int claimqVerbHolds(CqOp *p, CqText claimId){
   memset(&v, 0, sizeof(v));
   v.eVerb = CQ_REVOKE;
   v.claimId = claimId;
-  v.pD = cqVerbDiscipline(p, &v);
+  v.pD = claimqVerbDiscipline(p, &v);
   if( v.pD==0 ) return 0;
   if( cqRevokeFind(p, &v) ){
     bHolds = claimqVerbHold(p, &v, &head)==CQ_HOLD_OK;
@@ -394,6 +394,64 @@ static int cqVerbFast(CqOp *p, CqVerb *pV){
 }
 
 /*
+** Load and apply a verb, as part of another task.  Returns 1 if it has written.
+*/
+static int cqVerbInside(CqOp *p, CqVerb *pV){
+  int bWrites;
+  claimqVerbLoad(p, &pV->task);
+  bWrites = p->rc==SQLITE_OK && pV->task.eNeed!=CQ_NEED_NOTHING;
+  if( bWrites ) claimqVerbApply(p, &pV->task);
+  return bWrites;
+}
+
+/*
+** The option of complete that takes a result, or -1.
+*/
+CQ_PRIV int claimqVerbResult(const CqDiscipline *pD){
+  int i;
+  for(i=pD->nOpt-1; i>=0; i--){
+    if( (pD->aOpt[i].mVerb & 1<<CQ_COMPLETE)
+     && strcmp(pD->aOpt[i].zName, "result")==0
+    ){
+      break;
+    }
+  }
+  return i;
+}
+
+/*
+** Complete a claim as part of another task.  pResult is 0, or its discipline
+** has results.  Raises what claimq_complete() does.
+*/
+CQ_PRIV void claimqVerbComplete(
+  CqOp *p, const CqTask *pTask, CqText claimId, CqText token,
+  sqlite3_value *pResult
+){
+  CqVal aOpt[CQ_MAX_OPT];
+  CqVerb v;
+  memset(&v, 0, sizeof(v));
+  v.task.zWhat = pTask->zWhat;
+  v.task.bLocked = pTask->bLocked;
+  v.task.bAlone = pTask->bAlone;
+  v.eVerb = CQ_COMPLETE;
+  v.iDelay = -1;
+  v.claimId = claimId;
+  v.token = token;
+  v.pD = claimqVerbDiscipline(p, &v);
+  if( v.pD==0 ) return;
+  claimqOptionDefaults(v.pD->aOpt, v.pD->nOpt, aOpt);
+  v.aOpt = aOpt;
+  if( pResult ){
+    CqVal *pVal = &aOpt[claimqVerbResult(v.pD)];
+    pVal->pVal = pResult;
+    pVal->bGiven = 1;
+  }
+  if( v.pD->xVerbCheck ) v.pD->xVerbCheck(p, &v);
+  if( !cqVerbFast(p, &v) && p->rc==SQLITE_OK ) cqVerbInside(p, &v);
+  if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
+}
+
+/*
 ** All the verbs; pDef->iData says which.  guard only loads: it takes no lock.
 */
 static void cqVerbFunc(CqOp *p, CqCall *pCall){
@@ -435,7 +493,7 @@ static void cqRemainingFunc(CqOp *p, CqCall *pCall){
   v.iDelay = -1;
   v.claimId = pCall->aArg[0].t;
   v.token = pCall->aArg[1].t;
-  v.pD = cqVerbDiscipline(p, &v);
+  v.pD = claimqVerbDiscipline(p, &v);
   if( v.pD==0 ) return;
   claimqOptionDefaults(v.pD->aOpt, v.pD->nOpt, aOpt);
   v.aOpt = aOpt;
@@ -487,7 +545,7 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
     }
   }else{
     v.claimId = key.t;
-    v.pD = cqVerbDiscipline(p, &v);
+    v.pD = claimqVerbDiscipline(p, &v);
   }
   if( v.pD==0 ) return;
   claimqRun(p, &v.task);
@@ -560,11 +618,9 @@ static int cqRevokeInside(CqOp *p, const CqTask *pTask, CqText claimId){
   v.eVerb = CQ_REVOKE;
   v.iDelay = -1;
   v.claimId = claimId;
-  v.pD = cqVerbDiscipline(p, &v);
+  v.pD = claimqVerbDiscipline(p, &v);
   if( v.pD==0 ) return 0;
-  claimqVerbLoad(p, &v.task);
-  bRevoked = p->rc==SQLITE_OK && v.task.eNeed!=CQ_NEED_NOTHING;
-  if( bRevoked ) claimqVerbApply(p, &v.task);
+  bRevoked = cqVerbInside(p, &v);
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
   sqlite3_free(v.zRevoked);
   return bRevoked;

@@ -61,6 +61,7 @@ static const CqArgDef cqLaneArg[] = {
             "integers; of all partitions if not given" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 static const CqArgDef cqReclaimArg[] = {
@@ -76,6 +77,7 @@ static const CqArgDef cqReclaimArg[] = {
             "given" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 static const char *const *cqReclaimWords(void){

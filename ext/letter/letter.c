@@ -59,6 +59,7 @@ static const CqArgDef cqLetterArg[] = {
     .zDoc = "the discipline that the letters come from; NULL: all" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 /*

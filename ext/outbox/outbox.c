@@ -109,6 +109,7 @@ static const CqArgDef cqOutboxArg[] = {
     .zDoc = "only this partition; any if not given" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 /* Options of the verbs. */

@@ -66,6 +66,7 @@ static const CqArgDef cqSessionArg[] = {
   CQ_ARG_SESSION, CQ_ARG_OWNER, CQ_ARG_LEASE, CQ_ARG_BATCHES,
   CQ_ARG_INCARNATION, CQ_ARG_BOUNDARY, CQ_ARG_TAKE, CQ_ARG_SERIAL, CQ_ARG_NOW,
   CQ_ARG_REQUEST,
+  CQ_ARG_DONE,
 };
 
 /* Arguments of claimq_peek(...). */

@@ -165,6 +165,7 @@ struct CqArgDef {
 #define CQ_ROLE_REQUEST     6     /* It sets op.pReq */
 #define CQ_ROLE_SCOPE       7     /* What a request of a claim is about */
 #define CQ_ROLE_HEADERS     8     /* A JSON object, kept as it is */
+#define CQ_ROLE_DONE        9     /* Claims that a claim completes first */
 
 /* How a definition begins:  { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN } */
 #define CQ_ARG(TYPE, NAME) .zName = NAME, .eType = CQ_T_##TYPE
@@ -186,6 +187,9 @@ struct CqArgDef {
   .zDoc = "handed to whoever claims it, a JSON object" }
 #define CQ_ARG_REQUEST { CQ_ARG(TEXT, "request"), .iMin = 1, .iMax = 255, \
   .eRole = CQ_ROLE_REQUEST, .zDoc = "makes the call safe to repeat" }
+#define CQ_ARG_DONE { CQ_ARG(JSON, "done"), .eRole = CQ_ROLE_DONE, \
+  .zDoc = "claims to complete first, in the same transaction: a JSON array " \
+          "of claim id, lease token and result, or an array of these" }
 
 struct CqVal {
   u8 bGiven;                      /* Given, and not NULL */
@@ -588,6 +592,8 @@ struct CqTask {
   u8 bKeep;                       /* The answer is to be remembered */
   u8 bNoKeep;                     /* By xLoad, xApply: none is worth it */
   u8 bAlone;                      /* For xApply: no savepoint could be had */
+  u8 bSure;                       /* It will write, whatever xLoad finds: the
+                                  ** lock may be taken first */
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
@@ -692,6 +698,8 @@ struct CqClaim {
   u8 bTime;                       /* The table looks at the time */
   u8 bUpkeep;                     /* It writes, but claims nothing */
   u8 bTidy;                       /* There is upkeep, whatever eNeed says */
+  u8 eDone;                       /* CQ_NEED_*: to complete what is done */
+  CqText done;                    /* Claims to complete first; z==0: none */
   CqLease lease;                  /* Of the claim; of the last, if several */
   CqIds ids;                      /* Keys of the rows taken, in order */
   CqRows *pRows;                  /* The same rows, for the caller */
@@ -1034,10 +1042,25 @@ CQ_PRIV void claimqVerbLoad(CqOp*, CqTask*);
 CQ_PRIV void claimqVerbForget(CqTask*);
 CQ_PRIV void claimqVerbApply(CqOp*, CqTask*);
 
+/* The discipline whose claim ids begin as that of the verb; 0 with an error if
+** there is none. */
+CQ_PRIV const CqDiscipline *claimqVerbDiscipline(CqOp*, CqVerb*);
+/* Its option result of claimq_complete(), or -1. */
+CQ_PRIV int claimqVerbResult(const CqDiscipline*);
+/* claimq_complete() as part of another task; pResult==0: without a result. */
+CQ_PRIV void claimqVerbComplete(
+  CqOp*, const CqTask*, CqText claimId, CqText token, sqlite3_value *pResult
+);
+
 CQ_PRIV int claimqIsVerb(const CqFuncDef*);
 /* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
 ** past the last. */
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
+
+/* done.c: claims that the next claim completes.  What that needs, CQ_NEED_*;
+** and do it. */
+CQ_PRIV int claimqDoneNeed(CqOp*, CqText done);
+CQ_PRIV void claimqDoneRun(CqOp*, const CqTask*, CqText done);
 
 /* step.c: claimq_step(). */
 CQ_PRIV const CqFuncDef *claimqStepFuncs(int *pnFunc);
@@ -1133,6 +1156,7 @@ struct CqAnswer {
   CqAnswer *apKid[2];             /* In the tree, by the next bit of the hash */
   CqAnswer **ppSlot;              /* What points here in the tree */
   const CqTableDef *pDef;         /* The table that gave it */
+  u8 bActed;                      /* It stands for more than its rows */
   CqRows rows;
   CqCell aArg[CQ_MAX_ARG];        /* Arguments, copied; the bytes are in rows */
 };
@@ -1146,6 +1170,7 @@ CQ_PRIV void claimqUserClose(CqConn*, CqUser*);
 CQ_PRIV CqAnswer *claimqReplayFind(
   CqReplay*, const CqTableDef*, sqlite3_value **apArg
 );
+CQ_PRIV int claimqReplayActed(const CqReplay*);
 CQ_PRIV CqAnswer *claimqReplayBegin(
   CqOp*, CqReplay*, const CqTableDef*, int nCol, sqlite3_value **apArg
 );

@@ -34,7 +34,9 @@
 **                                       that read transaction; apply.  BUSY:
 **                                       return SQLITE_SCHEMA, and
 **                                       sqlite3_step() starts the statement
-**                                       over; the second time lock first
+**                                       over; the second time lock first.
+**                                       A task that is sure to write (bSure)
+**                                       begins with the lock
 **   yes         unread   a function     SAVEPOINT, load, apply, RELEASE; BUSY:
 **                                       roll back, and again with lock first
 **
@@ -470,7 +472,7 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 */
 static void cqTxnFilter(CqOp *p, CqTask *pTask){
   assert( p->bFilter && sqlite3_get_autocommit(p->db) );
-  if( p->pConn->bLockFirst ){
+  if( p->pConn->bLockFirst || pTask->bSure ){
     p->pConn->bLockFirst = 0;
     cqTxnWhole(p, pTask, 1);
     return;

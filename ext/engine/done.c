@@ -1,0 +1,144 @@
+/*
+** done.c: claims that are completed by the claim that follows.
+**
+**     SELECT job_id, payload, claim_id, lease_token FROM claimq_lane('mail', 'w')
+**     WHERE done = '["qjc:1:1", "7f83..."]';
+**
+** completes qjc:1:1 and takes the next job, in one transaction: one wait for
+** the lock, and one commit, instead of two.  The list is a JSON array of the
+** claim id, the lease token and, if there is one, the result; or an array of
+** such arrays.  It is read as it stands, twice: before anything is written, so
+** that a malformed one changes nothing, and when its claims are completed.
+**
+** A result becomes what SQLite's ->> makes of it: text and numbers as they are,
+** true and false 1 and 0, objects and arrays their JSON.
+*/
+#include "claimq_int.h"
+
+#define CQ_DONE_RAW (6*CQ_TOKEN_SZ)       /* An id with all of it escaped */
+
+typedef struct CqDone CqDone;
+struct CqDone {
+  CqJson j;
+  u8 bOne;                        /* The list is one claim, not an array */
+  u8 bFirst;                      /* No claim was read yet */
+  CqText claimId, token;
+  CqText result;                  /* As it stands in the list; z==0: none */
+  char zId[CQ_DONE_RAW], zToken[CQ_DONE_RAW];
+};
+
+/*
+** A string of the list, unescaped into zBuf if need be.  What is longer than
+** that is no id of anything, and may stay as it is.
+*/
+static CqText cqDoneText(CqText raw, char *zBuf){
+  int n;
+  if( raw.n==0 || memchr(raw.z, '\\', (size_t)raw.n)==0 ) return raw;
+  n = raw.n<=CQ_DONE_RAW ? claimqJsonText(raw, zBuf) : -1;
+  if( n<0 ) return raw;
+  raw.z = zBuf;
+  raw.n = n;
+  return raw;
+}
+
+/*
+** What follows a lease token: the end of its array, or a result.  Returns 1, or
+** 0 if it is neither.
+*/
+static int cqDoneResult(CqDone *p){
+  CqJson at = p->j;
+  CqText t;
+  p->result.z = 0;
+  if( claimqJsonNext(&p->j)==CQ_JSON_CLOSE ) return 1;
+  p->j = at;
+  if( !claimqJsonSkip(&p->j) ) return 0;
+  t.z = &at.in.z[at.i];
+  t.n = p->j.i-at.i;
+  while( t.n>0 && strchr(" \t\n\r,", t.z[0]) ){ t.z++; t.n--; }
+  if( !claimqTextEq(t, claimqStr("null")) ) p->result = t;
+  return claimqJsonNext(&p->j)==CQ_JSON_CLOSE;
+}
+
+/*
+** Begin to read.  Returns 0 if the list is no array.
+*/
+static int cqDoneBegin(CqDone *p, CqText done){
+  p->bOne = 0;
+  p->bFirst = 1;
+  claimqJsonInit(&p->j, done);
+  return claimqJsonNext(&p->j)==CQ_JSON_ARRAY;
+}
+
+/*
+** The next claim: 1, or 0 at the end, or -1 if the list is malformed.
+*/
+static int cqDoneNext(CqDone *p){
+  int bFirst = p->bFirst;
+  int e = claimqJsonNext(&p->j);
+  p->bFirst = 0;
+  if( e==CQ_JSON_END ) return p->bOne ? 0 : -1;
+  if( e==CQ_JSON_CLOSE ) return claimqJsonNext(&p->j)==CQ_JSON_END ? 0 : -1;
+  if( e==CQ_JSON_ARRAY ) e = claimqJsonNext(&p->j);
+  else if( bFirst ) p->bOne = 1;
+  else return -1;
+  if( e!=CQ_JSON_STRING ) return -1;
+  p->claimId = cqDoneText(p->j.tok, p->zId);
+  if( claimqJsonNext(&p->j)!=CQ_JSON_STRING ) return -1;
+  p->token = cqDoneText(p->j.tok, p->zToken);
+  return cqDoneResult(p) ? 1 : -1;
+}
+
+/*
+** What is needed to complete the claims of a list: CQ_NEED_NOTHING if it is
+** empty.  Raises bad_argument if it is malformed, or has a result that nobody
+** keeps.
+*/
+CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
+  int e = -1, eNeed = CQ_NEED_NOTHING;
+  CqDone d;
+  if( p->rc ) return CQ_NEED_NOTHING;
+  if( cqDoneBegin(&d, done) ){
+    while( p->rc==SQLITE_OK && (e = cqDoneNext(&d))>0 ){
+      const CqDiscipline *pD;
+      CqVerb v;
+      v.claimId = d.claimId;
+      pD = claimqVerbDiscipline(p, &v);
+      if( pD==0 ) break;
+      if( d.result.z && claimqVerbResult(pD)<0 ){
+        claimqFail(p, CQ_BAD_ARGUMENT, "done has a result for claim %.*s: only "
+            "jobs have results", d.claimId.n, d.claimId.z);
+      }
+      if( pD->xSettle ) eNeed = CQ_NEED_MANY;
+      if( eNeed==CQ_NEED_NOTHING ) eNeed = CQ_NEED_UNDO;
+    }
+  }
+  if( e<0 ){
+    claimqFail(p, CQ_BAD_ARGUMENT, "done must be a JSON array of claim id, "
+        "lease token and perhaps a result, or an array of these, got TEXT "
+        "'%.*s'", claimqShown(done), done.z);
+  }
+  return eNeed;
+}
+
+/*
+** Complete the claims of a list, as part of a task.  Raises claim_lost for the
+** first one that is.
+*/
+CQ_PRIV void claimqDoneRun(CqOp *p, const CqTask *pTask, CqText done){
+  CqDone d;
+  cqDoneBegin(&d, done);
+  while( p->rc==SQLITE_OK && cqDoneNext(&d)>0 ){
+    CqStmt s;
+    if( d.result.z==0 ){
+      claimqVerbComplete(p, pTask, d.claimId, d.token, 0);
+      continue;
+    }
+    s = claimqStmt(p, CQ_SQL_DONE_RESULT);
+    claimqBindText(p, &s, CQ_DONE_RESULT_json, d.result);
+    if( claimqStep(p, &s) ){
+      claimqVerbComplete(p, pTask, d.claimId, d.token,
+                         sqlite3_column_value(s.pStmt, 0));
+    }
+    claimqStmtDone(p, &s);
+  }
+}
