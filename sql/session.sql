@@ -88,10 +88,10 @@ WHERE session=:session AND (claim_id IS NOT NULL OR fencing_token>0)
 ORDER BY due DESC
 
 -- name: SESSION_KNOWN
--- The next session in this state, by its head.
-SELECT session, head
+-- The next session by its state and, within that, its head.
+SELECT session, state, head
 FROM {{S}}.claimq_session INDEXED BY claimq_session_by_state
-WHERE state=:state AND head>:after ORDER BY head LIMIT 1
+WHERE (state, head)>(:state, :after) ORDER BY state, head LIMIT 1
 
 -- name: SESSION_KNOWN_DUE
 -- Sessions whose state may be another by now; and those whose head lies ahead
@@ -113,21 +113,32 @@ SELECT :session AS session
 -- fragment: SESSION_ALL
 SELECT DISTINCT session FROM {{S}}.claimq_batch
 
+-- fragment: SESSION_SPECIAL
+-- Not turn work that is delivered at the earliest safe boundary.
+work_class<>'turn_work' OR delivery_policy<>'earliest_safe_boundary'
+
+-- fragment: SESSION_MIXED
+-- Has session $1 such rows?
+EXISTS(SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_kind
+  WHERE session=$1 AND ({{SESSION_SPECIAL}}))
+
 -- fragment: SESSION_SEEN
 -- What claimq_session is to say of the sessions that $1 gives.  (JOIN with
 -- another order would read all batches.)
 SELECT s.session, h.enqueue_seq AS head,
-  CASE WHEN h.enqueue_seq IS NULL OR h.claim_id IS NOT NULL THEN NULL
+  CASE WHEN h.enqueue_seq IS NULL THEN NULL
+    WHEN NOT {{SESSION_MIXED s.session}} THEN 2
+    WHEN h.claim_id IS NOT NULL THEN 0
     WHEN h.work_class='session_command' THEN 1
     WHEN h.delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
   + 4*EXISTS(SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_tried
       WHERE session=s.session AND due>=0
         AND (claim_id IS NOT NULL OR fencing_token>0)
         AND (claim_id IS NOT NULL OR enqueue_seq<h.enqueue_seq)) AS state,
-  iif(h.claim_id IS NULL, (
-    SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-    WHERE session=s.session AND due>=0), 0) AS due,
-  ifnull(h.available_at_ms, h.enqueued_at_ms) AS since_ms
+  (SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+    WHERE session=s.session AND due>=0) AS due,
+  iif(h.claim_id IS NULL AND {{SESSION_MIXED s.session}},
+    ifnull(h.available_at_ms, h.enqueued_at_ms), NULL) AS since_ms
 FROM ({{$1}}) AS s LEFT JOIN {{S}}.claimq_batch AS h ON h.enqueue_seq=(
   SELECT min(enqueue_seq)
   FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
@@ -146,6 +157,14 @@ WHERE head IS NOT excluded.head OR state IS NOT excluded.state
 -- name: SESSION_LOOK
 -- Look at a session, and write what is known of it, if that has changed.
 INSERT {{SESSION_LOOK_SET SESSION_ONLY}}
+
+-- name: SESSION_IS_MIXED like SESSION_LOOK
+SELECT {{SESSION_MIXED :session}} AS mixed
+
+-- name: SESSION_HAS_HEAD like SESSION_LOOK
+-- Is it known that the session has a batch to give?
+SELECT 1 FROM {{S}}.claimq_session
+WHERE session=:session AND state IS NOT NULL
 
 -- name: SESSION_FORGET like SESSION_LOOK
 -- A session that has no batches any more.
@@ -550,19 +569,24 @@ WHERE problem IS NOT NULL
 
 -- name: SESSION_CHECK_KNOWN like CHECK
 -- What claimq_session knows, where it is kept (settings any_session, serial),
--- against what is to be seen.  It knows nothing of batches that came by a plain
--- INSERT until somebody has looked.
+-- against what is to be seen: see sql/schema/session.sql.  It knows nothing of
+-- batches that came by a plain INSERT until somebody has looked.
 SELECT 'claimq_session' AS table_name, x.session AS row_key,
   'not what its batches say' AS problem
 FROM ({{SESSION_SEEN SESSION_MET}}) AS x
   LEFT JOIN {{S}}.claimq_session AS k ON k.session=x.session
 WHERE NOT EXISTS(SELECT 1 FROM {{S}}.claimq_batch
     WHERE session=x.session AND batch_id IS NULL)
-  AND (k.session IS NULL OR k.head IS NOT x.head OR k.state IS NOT x.state
-    OR k.since_ms IS NOT x.since_ms
+  AND (k.session IS NULL
+    OR NOT EXISTS(SELECT 1 FROM {{S}}.claimq_batch WHERE session=x.session)
+    OR (k.head IS NULL)<>(k.state IS NULL)
+    OR k.head IS NULL AND x.head IS NOT NULL OR k.head>x.head
+    OR k.state>=4 AND x.state<4
     OR (k.due IS NULL)<>(x.due IS NULL) OR k.due>x.due
-    OR NOT EXISTS(SELECT 1 FROM {{S}}.claimq_batch
-         WHERE session=x.session))
+    OR iif({{SESSION_MIXED x.session}},
+      k.state%4<>0 AND (k.head IS NOT x.head OR k.state%4 IS NOT x.state%4
+                        OR k.since_ms IS NOT x.since_ms),
+      k.state%4 NOT IN (0, 2) OR k.since_ms IS NOT NULL))
 
 -- fragment: SESSION_MET
 SELECT session FROM {{S}}.claimq_batch

@@ -10,7 +10,8 @@
 
 /*
 ** Any session: 1 if the session gives something to the claim.  pB is its first
-** claimable batch.
+** claimable batch.  A batch that keeps a serial claim away is listed as passed
+** over, so that what is known of the session can say so.
 */
 static int cqSessionGives(
   CqOp *p, CqClaim *pC, CqText session, const CqBatch *pB, int bSerial
@@ -20,14 +21,20 @@ static int cqSessionGives(
   claimqSelectInit(&sel, pOwn->eBoundary, pOwn->eTake, 1);
   if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
   if( !bSerial ) return 1;
-  return !claimqSessionBusy(p, session, &pOwn->iKept, 0)
-      && pB->iSeq<pOwn->iKept;
+  if( claimqSessionBusy(p, session, &pOwn->iKept, 0) ){
+    if( pOwn->bKept && pC->pDef->bWrites && pOwn->passed.n<CQ_DUE_MOST ){
+      claimqIdsAdd(p, &pOwn->passed, pOwn->iKept);
+    }
+    return 0;
+  }
+  return pB->iSeq<pOwn->iKept;
 }
 
 /**************************************************************************
 ** By the rows that the database keeps for its sessions
 */
-#define CQ_KNOWN_COMMAND 1        /* claimq_session.state */
+#define CQ_KNOWN_ANY     0        /* claimq_session.state */
+#define CQ_KNOWN_COMMAND 1
 #define CQ_KNOWN_TURN    2
 #define CQ_KNOWN_LATE    3
 #define CQ_KNOWN_BUSY    4        /* is added */
@@ -40,6 +47,7 @@ struct CqBest {
   char *zSession;
   int nSession;
   int bSerial;                    /* The claim is serial */
+  int iPassed, nPassed;           /* What was passed over there, in the list */
 };
 
 /*
@@ -50,25 +58,62 @@ static int cqKnownFits(const CqClaim *pC, int eState, int bSerial){
   assert( eState>=0 && eState<CQ_NKNOWN );
   if( eState>=CQ_KNOWN_BUSY && bSerial ) return 0;
   switch( eState & ~CQ_KNOWN_BUSY ){
+    case CQ_KNOWN_ANY:
+      return 1;
     case CQ_KNOWN_COMMAND:
       return pOwn->eTake!=CQ_TAKE_TURN;
     case CQ_KNOWN_TURN:
       return pOwn->eTake!=CQ_TAKE_COMMAND;
-    case CQ_KNOWN_LATE:
+    default:
+      assert( (eState & ~CQ_KNOWN_BUSY)==CQ_KNOWN_LATE );
       return pOwn->eTake!=CQ_TAKE_COMMAND && pOwn->eBoundary==CQ_BOUNDARY_IDLE;
   }
-  return 0;
+}
+
+/*
+** What is known of the session is wrong: have it repaired, if the claim writes.
+** Returns 1 if it will be.
+*/
+static int cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( !pC->pDef->bWrites ) return 0;
+  if( claimqNamesHas(&pOwn->wrong, session) ) return 1;
+  if( pOwn->wrong.n>=CQ_DUE_MOST ) return 0;
+  claimqNamesAdd(p, &pOwn->wrong, session);
+  return 1;
+}
+
+/*
+** The session is the best one now.  Of the one that was nothing is taken, so
+** what is known of it is wrong: it gives something, but later than that.
+*/
+static void cqKnownBest(
+  CqOp *p, CqClaim *pC, CqText session, CqBest *pBest, int nPassed
+){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( pBest->zSession ){
+    CqText was = {pBest->zSession, pBest->nSession};
+    cqKnownWrong(p, pC, was);
+    sqlite3_free(pBest->zSession);
+  }
+  pBest->zSession = claimqTextDup(p, session);
+  pBest->nSession = session.n;
+  pBest->iKept = pOwn->iKept;
+  pBest->iPassed = nPassed;
+  pBest->nPassed = pOwn->passed.n-nPassed;
 }
 
 /*
 ** Look at a session: if it gives something, and that comes before what the best
-** one gives, it is the best now.  Returns its first claimable batch, 0 if there
-** is none.
+** one gives, it is the best now.  If not, what is known of it is wrong, or it
+** would not have been looked at; and so that there is something to be known,
+** the rows that are held are moved out of the way.
 */
-static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
+static void cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bWrites = pC->pDef->bWrites;
-  i64 iKept = pOwn->iKept, iFirst = 0;
+  i64 iKept = pOwn->iKept;
+  int nPassed = pOwn->passed.n;
   const CqBatch *pB;
   CqStreams s;
   claimqStreamsOpen(p, &s, session, bWrites ? &pOwn->passed : 0,
@@ -77,57 +122,73 @@ static i64 cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
     claimqBatchBad(p, pC, pB);
     claimqStreamsNext(p, &s, pB);
   }
-  if( pB ){
-    iFirst = pB->iSeq;
-    if( iFirst<pBest->iSeq
-     && cqSessionGives(p, pC, session, pB, pBest->bSerial)
-    ){
-      sqlite3_free(pBest->zSession);
-      pBest->zSession = claimqTextDup(p, session);
-      pBest->nSession = session.n;
-      pBest->iSeq = iFirst;
-      pBest->iKept = pOwn->iKept;
-    }
-    claimqStreamsRest(p, &s);
+  if( pB && pB->iSeq<pBest->iSeq
+   && cqSessionGives(p, pC, session, pB, pBest->bSerial)
+  ){
+    cqKnownBest(p, pC, session, pBest, nPassed);
+    pBest->iSeq = pB->iSeq;
+  }else if( !cqKnownWrong(p, pC, session) ){
+    pOwn->passed.n = nPassed;
   }
+  if( pB ) claimqStreamsRest(p, &s);
   claimqStreamsClose(p, &s);
   pOwn->iKept = iKept;
-  return iFirst;
 }
 
 /*
-** What is known of the session is wrong: have it repaired, if the claim writes.
+** The best session is chosen.  What was passed over there stays where it is,
+** unless that is much.
 */
-static void cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
-  CqSession *pOwn = (CqSession*)&pC->own;
-  if( pC->pDef->bWrites && pOwn->wrong.n<CQ_DUE_MOST
-   && !claimqNamesHas(&pOwn->wrong, session)
-  ){
-    claimqNamesAdd(p, &pOwn->wrong, session);
+static void cqKnownChosen(CqOp *p, CqClaim *pC, const CqBest *pBest){
+  CqIds *pIds = &((CqSession*)&pC->own)->passed;
+  CqText session = {pBest->zSession, pBest->nSession};
+  int iEnd = pBest->iPassed+pBest->nPassed;
+  if( session.z==0 || pBest->nPassed==0 ) return;
+  if( pBest->nPassed>CQ_PASS_FEW ){
+    cqKnownWrong(p, pC, session);
+  }else{
+    memmove(&pIds->a[pBest->iPassed], &pIds->a[iEnd],
+            (size_t)(pIds->n-iEnd)*sizeof(pIds->a[0]));
+    pIds->n -= pBest->nPassed;
   }
 }
 
 /*
-** The first session in a state whose head comes after iAfter: its head,
-** CQ_I64_MAX if there is none.  With pBest it is also looked at.
+** The session that comes next after this state and head.  Returns its state,
+** CQ_NKNOWN if there is none, and its head; with pBest it is also looked at.
 */
-static i64 cqKnownNext(
-  CqOp *p, CqClaim *pC, int eState, i64 iAfter, CqBest *pBest
+static int cqKnownNext(
+  CqOp *p, CqClaim *pC, int eState, i64 *piHead, CqBest *pBest
 ){
   CqStmt s = claimqStmt(p, CQ_SQL_SESSION_KNOWN);
-  i64 iHead = CQ_I64_MAX;
+  i64 iState = CQ_NKNOWN;
   claimqBindInt(p, &s, CQ_SESSION_KNOWN_state, eState);
-  claimqBindInt(p, &s, CQ_SESSION_KNOWN_after, iAfter);
+  claimqBindInt(p, &s, CQ_SESSION_KNOWN_after, *piHead);
   if( claimqStep(p, &s) ){
-    iHead = claimqColInt(&s, CQ_COL_SESSION_KNOWN_head);
+    iState = claimqColInt(&s, CQ_COL_SESSION_KNOWN_state);
+    *piHead = claimqColInt(&s, CQ_COL_SESSION_KNOWN_head);
     if( pBest ){
-      CqText session = claimqColText(p, &s, CQ_COL_SESSION_KNOWN_session);
-      i64 iFirst = cqKnownLook(p, pC, session, pBest);
-      if( iFirst==0 || iFirst>iHead ) cqKnownWrong(p, pC, session);
+      cqKnownLook(p, pC, claimqColText(p, &s, CQ_COL_SESSION_KNOWN_session),
+                  pBest);
     }
   }
   claimqStmtDone(p, &s);
-  return iHead;
+  return iState>=0 && iState<CQ_NKNOWN ? (int)iState : CQ_NKNOWN;
+}
+
+/*
+** The first head of each state that fits; CQ_I64_MAX: none.
+*/
+static void cqKnownHeads(CqOp *p, CqClaim *pC, int bSerial, i64 *aHead){
+  int i, e;
+  for(i=0; i<CQ_NKNOWN; i=e+1){
+    i64 iHead = 0;
+    e = cqKnownNext(p, pC, i, &iHead, 0);
+    for(; i<e; i++) aHead[i] = CQ_I64_MAX;
+    if( e<CQ_NKNOWN ){
+      aHead[e] = cqKnownFits(pC, e, bSerial) ? iHead : CQ_I64_MAX;
+    }
+  }
 }
 
 /*
@@ -189,19 +250,20 @@ static int cqKnownChoose(CqOp *p, CqClaim *pC, int bSerial){
   best.iSeq = CQ_I64_MAX;
   best.bSerial = bSerial;
   cqKnownDue(p, pC, &best);
-  for(i=0; i<CQ_NKNOWN; i++){
-    aHead[i] = cqKnownFits(pC, i, bSerial) ? cqKnownNext(p, pC, i, 0, 0)
-                                           : CQ_I64_MAX;
-  }
+  cqKnownHeads(p, pC, bSerial, aHead);
   while( p->rc==SQLITE_OK ){
     int iMin = 0;
+    i64 iHead;
     for(i=1; i<CQ_NKNOWN; i++) if( aHead[i]<aHead[iMin] ) iMin = i;
     if( aHead[iMin]>=best.iSeq ) break;
-    cqKnownNext(p, pC, iMin, aHead[iMin]-1, &best);
+    iHead = aHead[iMin]-1;
+    cqKnownNext(p, pC, iMin, &iHead, &best);
     if( best.iSeq==aHead[iMin] ) break;   /* No other head is before it */
-    aHead[iMin] = cqKnownNext(p, pC, iMin, aHead[iMin], 0);
+    if( cqKnownNext(p, pC, iMin, &iHead, 0)!=iMin ) iHead = CQ_I64_MAX;
+    aHead[iMin] = iHead;
   }
   cqKnownNew(p, pC, &best);
+  cqKnownChosen(p, pC, &best);
   sqlite3_free(pOwn->zSession);
   pOwn->zSession = best.zSession;
   pOwn->session.z = best.zSession;

@@ -68,6 +68,21 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 }
 
 /*
+** What else a claim that has taken batches needs, where a row is kept for each
+** session.  If all batches of this one are of the usual kind, and these stay
+** where they are, the row stays true: see sql/schema/session.sql.
+*/
+static void cqSessionLookNeed(CqOp *p, CqClaim *pC){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( !pOwn->bKept || pC->ids.n==0 ) return;
+  pOwn->bLook = pOwn->bMove || pOwn->bNew
+      || (pC->task.eNeed==CQ_NEED_TIDY
+          && (!pOwn->bAny || claimqNamesHas(&pOwn->wrong, pOwn->session)))
+      || claimqSessionMixed(p, pOwn->session);
+  pOwn->bMove = pOwn->bLook;
+}
+
+/*
 ** Load and decide.  What a claim of any session met is listed by its choice:
 ** what it then meets in the session was met there, and so was looked at what a
 ** serial claim must know.
@@ -80,12 +95,13 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
   pOwn->passed.n = pOwn->due.n = pOwn->fresh.n = 0;
   pOwn->bNew = 0;
   claimqNamesClear(&pOwn->wrong);
-  pOwn->bKept = pOwn->bMove = (u8)claimqSessionKept(p);
+  pOwn->bKept = (u8)claimqSessionKept(p);
+  pOwn->bMove = pOwn->bLook = 0;
   pOwn->iKept = CQ_I64_MAX;
   if( pOwn->bAny ){
     pOwn->bLease = (u8)claimqSessionSerial(p, pC);
     if( !claimqSessionAny(p, pC, pOwn->bLease) ){
-      if( pOwn->fresh.n ){
+      if( pOwn->fresh.n || pOwn->wrong.n>CQ_WRONG_FEW ){
         pC->task.eNeed = CQ_NEED_TIDY;
         pC->bUpkeep = 1;
       }
@@ -108,7 +124,8 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
     claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW
                      || pOwn->wrong.n>0);
     if( pC->ids.n>CQ_STAY_MOST ) pOwn->bMove = 1;
-    if( (pOwn->bKept || (pOwn->bNew && pOwn->bMove))
+    cqSessionLookNeed(p, pC);
+    if( (pOwn->bLook || (pOwn->bNew && pOwn->bMove))
      && pC->task.eNeed==CQ_NEED_ONE
     ){
       pC->task.eNeed = CQ_NEED_UNDO;
@@ -145,12 +162,14 @@ static void cqSessionName(CqOp *p, const CqIds *pIds){
 
 /*
 ** Put the indexes in order, so that the next claim finds its rows at once, and
-** give rows of plain INSERTs their ids.
+** give rows of plain INSERTs their ids.  (Where a row is kept for each session,
+** those that a claim of any session passed over are of sessions that are looked
+** at next: cqKnownLook().)
 */
 CQ_PRIV void claimqSessionTidy(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
   if( pOwn->fresh.n ) cqSessionName(p, &pOwn->fresh);
-  if( pOwn->passed.n>CQ_PASS_FEW ){
+  if( pOwn->passed.n>(pOwn->bAny && pOwn->bKept ? 0 : CQ_PASS_FEW) ){
     cqSessionPlace(p, CQ_SQL_SESSION_PARK, &pOwn->passed);
   }
   if( pOwn->due.n>=CQ_DUE_FEW ){
@@ -160,12 +179,13 @@ CQ_PRIV void claimqSessionTidy(CqOp *p, CqClaim *pC){
 
 /*
 ** Rows were stamped, or moved: look at their sessions.  (What was only met on
-** the way is left alone where upkeep is.)
+** the way is left alone where upkeep is.)  claimq_session has been wrong about
+** those that were met.
 */
 static void cqSessionLooks(CqOp *p, CqClaim *pC){
   const CqSession *pOwn = (const CqSession*)&pC->own;
   int i;
-  if( pC->ids.n ) claimqSessionLook(p, pOwn->session);
+  if( pOwn->bLook ) claimqSessionLook(p, pOwn->session);
   for(i=0; i<pOwn->wrong.nSlot && !pC->task.bAlone; i++){
     CqText name = pOwn->wrong.a[i];
     if( name.z && !(pC->ids.n && claimqTextEq(name, pOwn->session)) ){

@@ -7,9 +7,10 @@
 **     SELECT payload FROM claimq(NULL, 'a');    -- hi: but a claim finds it
 **     SELECT * FROM claimq_session;             -- chat-1|...
 **
-** Whoever changes the batches of a session looks at it afterwards, in the same
-** task, and writes what has changed.  Batches that came by a plain INSERT have
-** no batch id yet, and an index has those: the next claim of any session looks
+** Whoever changes the batches of a session so that more can be claimed of it
+** than is known looks at it afterwards, in the same task, and writes what has
+** changed; who makes less of it leaves that to the claim that meets the session
+** next.  Batches that came by a plain INSERT have no batch id yet, and an index has those: the next claim of any session looks
 ** at their sessions itself, gives them their ids, and writes what is known of
 ** them now, of CQ_NEW_MOST at most.
 */
@@ -40,17 +41,54 @@ CQ_PRIV void claimqSessionLook(CqOp *p, CqText session){
 }
 
 /*
-** The same when batches of it have gone, perhaps all.
+** Batches of it have gone that it gave already: it gives no more than is known,
+** and is forgotten if they were its last.  Returns 1 then.
+*/
+CQ_PRIV int claimqSessionGone(CqOp *p, CqText session){
+  return cqLookExec(p, CQ_SQL_SESSION_FORGET, session)>0;
+}
+
+/*
+** Look at a session of which batches have gone, perhaps all.
 */
 CQ_PRIV void claimqSessionLeft(CqOp *p, CqText session){
-  if( cqLookExec(p, CQ_SQL_SESSION_FORGET, session)==0 ){
+  if( !claimqSessionGone(p, session) ) claimqSessionLook(p, session);
+}
+
+/*
+** The answer of a statement that asks something of a session: does it have a
+** row that is not 0?
+*/
+static int cqLookAsk(CqOp *p, int eStmt, CqText session){
+  CqStmt s = claimqStmt(p, eStmt);
+  int bYes;
+  claimqBindText(p, &s, CQ_SESSION_LOOK_session, session);
+  bYes = claimqStep(p, &s) && claimqColInt(&s, 0)!=0;
+  claimqStmtDone(p, &s);
+  return bYes;
+}
+
+/*
+** 1 if the session has batches that are not of the usual kind.
+*/
+CQ_PRIV int claimqSessionMixed(CqOp *p, CqText session){
+  return cqLookAsk(p, CQ_SQL_SESSION_IS_MIXED, session);
+}
+
+/*
+** A batch has come.  If it is of the usual kind, and can be claimed at once, it
+** stands behind what is known.
+*/
+CQ_PRIV void claimqSessionCame(CqOp *p, CqText session, int bUsual){
+  if( !bUsual || !cqLookAsk(p, CQ_SQL_SESSION_HAS_HEAD, session) ){
     claimqSessionLook(p, session);
   }
 }
 
 /*
 ** A batch was deleted, and its steps go with it, unless it has become a dead
-** letter.  Raises conflict if a claim holds it, unless the statement is
+** letter.  (One that was claimed where it stood among the ready ones is missed
+** by nobody: see sql/schema/session.sql.)  Raises conflict if a claim holds it, unless the statement is
 ** claimq's own.
 */
 CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
@@ -66,7 +104,15 @@ CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
     claimqExec(p, &s);
   }
   if( claimqSessionKept(p) && !p->pConn->bQuiet ){
-    claimqSessionLeft(p, claimqValueText(p, ap[0]));
+    CqText session = claimqValueText(p, ap[0]);
+    if( sqlite3_value_type(ap[1])!=SQLITE_NULL
+     && (sqlite3_value_type(ap[3])==SQLITE_NULL
+         || sqlite3_value_int64(ap[3])<0)
+    ){
+      claimqSessionGone(p, session);
+    }else{
+      claimqSessionLeft(p, session);
+    }
   }
 }
 

@@ -177,6 +177,16 @@ static CqStmt cqEnqueueStmt(CqOp *p, CqPut *pPut){
 }
 
 /*
+** 1 for a batch as claimq_session thinks of most: see sql/schema/session.sql.
+*/
+static int cqEnqueueUsual(const CqPut *pPut){
+  const CqVal *aOpt = pPut->aOpt;
+  return aOpt[CQ_E_WORK].i==CQ_WORK_TURN
+      && aOpt[CQ_E_DELIVERY].i==CQ_DELIVER_EARLIEST
+      && !aOpt[CQ_E_AT].bGiven && !aOpt[CQ_E_DELAY].bGiven;
+}
+
+/*
 ** Write the batch.  The INSERT makes the batch id.
 */
 CQ_PRIV void claimqEnqueueWrite(CqOp *p, CqPut *pPut){
@@ -187,7 +197,7 @@ CQ_PRIV void claimqEnqueueWrite(CqOp *p, CqPut *pPut){
   }
   /* If the settings have changed meanwhile, claimq__clock() knows. */
   if( p->pConn->mSettings & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL) ){
-    claimqSessionLook(p, pE->session);
+    claimqSessionCame(p, pE->session, pPut->bPlain || cqEnqueueUsual(pPut));
   }
   cqEnqueueKeep(p, pPut);
   if( p->rc ) return;

@@ -142,7 +142,7 @@ static const CqArgDef cqSessionOpt[] = {
 /* Arguments of functions that triggers and statements of claimq's own call. */
 static const CqArgDef cqBatchDeletedArg[] = {
   { CQ_ARG(ANY, "session") }, { CQ_ARG(ANY, "claim_id") },
-  { CQ_ARG(ANY, "enqueue_seq") },
+  { CQ_ARG(ANY, "enqueue_seq") }, { CQ_ARG(ANY, "place") },
 };
 static const CqArgDef cqBatchIdArgs[] = {
   { CQ_ARG(ANY, "session") }, { CQ_ARG(ANY, "source_key") },
@@ -178,7 +178,7 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
     { .zName = "claimq: load the extension and use its functions to change a "
                "batch", .eKind = CQ_F_GUARD, .xFunc = claimqOutside },
     { .zName = "claimq: load the extension to delete a batch",
-      .eKind = CQ_F_GUARD, .bPlain = 1, .nMin = 3, .aArg = cqBatchDeletedArg,
+      .eKind = CQ_F_GUARD, .bPlain = 1, .nMin = 4, .aArg = cqBatchDeletedArg,
       .nArg = CQ_ARRAYSIZE(cqBatchDeletedArg), .xFunc = claimqSessionDeleted },
     { .zName = "claimq__batch_id", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .bPlain = 1, .nMin = 4, .aArg = cqBatchIdArgs,

@@ -73,9 +73,13 @@ CQ_PRIV void claimqStreamsRest(CqOp*, CqStreams*);  /* Lists due rows */
 ** Interface to session/look.c: what is known of a session.
 */
 #define CQ_NEW_MOST 1000          /* New batches that get ids at once */
+#define CQ_WRONG_FEW 16           /* Wrong hints that an idle claim leaves */
 CQ_PRIV int claimqSessionKept(CqOp*);     /* Does the database keep that? */
+CQ_PRIV int claimqSessionMixed(CqOp*, CqText session);    /* Unusual batches? */
 CQ_PRIV void claimqSessionLook(CqOp*, CqText session);    /* It has batches, */
 CQ_PRIV void claimqSessionLeft(CqOp*, CqText session);    /* ... or may not */
+CQ_PRIV int claimqSessionGone(CqOp*, CqText session);     /* 1: forgotten */
+CQ_PRIV void claimqSessionCame(CqOp*, CqText session, int bUsual);
 CQ_PRIV void claimqSessionDeleted(CqOp*, CqCall*);
 CQ_PRIV void claimqSessionBatchId(CqOp*, CqCall*);
 
@@ -113,7 +117,8 @@ struct CqSession {
   int bSerial;                    /* -1: as the database's setting says */
   i64 iKept;                      /* Serial: batches behind this one wait */
   u8 bLease;                      /* The claim is serial, and remembers it */
-  u8 bKept;                       /* See look.c */
+  u8 bKept;                       /* See look.c, */
+  u8 bLook;                       /* ... and the session is looked at */
   u8 bMove;                       /* The rows leave their place in the index */
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */

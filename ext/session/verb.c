@@ -202,8 +202,7 @@ static void cqSessionAll(CqOp *p, const CqVerb *pV, i64 n, int bHeld){
 }
 
 /*
-** xSettled: look at the session.  (Where one row was deleted, that has been
-** done.)
+** xSettled: look at the session.
 */
 CQ_PRIV void claimqSessionSettled(CqOp *p, CqVerb *pV){
   if( pV->bMore && p->rc==SQLITE_OK ){
@@ -213,14 +212,15 @@ CQ_PRIV void claimqSessionSettled(CqOp *p, CqVerb *pV){
 
 /*
 ** Settle a claim of several rows, or reject one.  reject writes dead letters
-** first, and then deletes as complete does.
+** first, and then deletes as complete does.  (Of rows that were completed where
+** they stood among the ready ones claimq_session knows enough.)
 */
 CQ_PRIV void claimqSessionSettle(CqOp *p, CqVerb *pV){
   static const int aSeveral[CQ_NVERB] = CQ_VERBS(CQ_SQL_SESSION_RENEW,
       CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_RELEASE, CQ_SQL_SESSION_RETRY,
       CQ_SQL_SESSION_COMPLETE, CQ_SQL_SESSION_REVOKE);
   const CqSessionVerb *pOwn = (const CqSessionVerb*)&pV->own;
-  int bOne = pV->hold.nSize<=1;
+  int bOne = pV->hold.nSize<=1, bStayed;
   i64 n;
   p->pConn->bQuiet = pV->eVerb==CQ_REJECT ? 2 : 1;
   if( pV->eVerb==CQ_REJECT ){
@@ -231,12 +231,14 @@ CQ_PRIV void claimqSessionSettle(CqOp *p, CqVerb *pV){
   assert( !bOne || pV->eVerb==CQ_REJECT );
   n = cqSessionWrite(p, pV, bOne ? CQ_SQL_SESSION_COMPLETE_ONE
                                  : aSeveral[pV->eVerb], -1);
+  bStayed = n==pV->nExpect && pV->eVerb==CQ_COMPLETE;
   if( n<pV->nExpect && !bOne ){
     n += cqSessionWrite(p, pV, aSeveral[pV->eVerb], pOwn->iDue);
   }
   p->pConn->bQuiet = 0;
   cqSessionAll(p, pV, n, pV->eVerb==CQ_RENEW);
-  claimqSessionSettled(p, pV);
+  if( !bStayed ) claimqSessionSettled(p, pV);
+  else if( pV->bMore && p->rc==SQLITE_OK ) claimqSessionGone(p, pOwn->session);
 }
 
 /*

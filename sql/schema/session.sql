@@ -88,28 +88,37 @@ WHEN "claimq: load the extension and use its functions to change a batch"()
 BEGIN SELECT RAISE(ABORT, 'claimq: bad_argument: of a batch only payload and headers can be changed by UPDATE: use claimq_cancel() and claimq_enqueue(), or a verb'); END;
 
 CREATE TRIGGER {{S}}.claimq_batch_delete AFTER DELETE ON claimq_batch
-BEGIN SELECT RAISE(ABORT, 'claimq') WHERE "claimq: load the extension to delete a batch"(old.session, old.claim_id, old.enqueue_seq); END;
+BEGIN SELECT RAISE(ABORT, 'claimq') WHERE "claimq: load the extension to delete a batch"(old.session, old.claim_id, old.enqueue_seq, old.place); END;
 
 -- A claim of any session that reads the table looks at all rows in front of the
 -- first that it may take, and a serial claim at all rows of its session.
 -- Databases with the setting any_session or serial keep what spares them that:
 -- a row for each session, and an index of the rows that are or were claimed.
--- There a claim moves its rows to due = expires_at_ms at once, so that what
--- stands at due = -1 is free.  Whoever changes the rows of a session looks at
--- it afterwards, and writes what has changed: see ext/session/look.c.
 --
---   head   the first row at due = -1; NULL: there is none
---   state  what that is: 1 a command, 2 turn work, 3 turn work that is
---          delivered after the current turn's commit; 4 more if it is not for
---          serial claims: a row is held, or one in front of it waits for its
---          retry; NULL: not known, or no head
+--   head   no row at due = -1 is before it; NULL: there is none at all
+--   state  what a claim finds there: 1 a command, 2 turn work, 3 turn work that
+--          is delivered after the current turn's commit, 0 any of these; 4 more
+--          if that is not for serial claims: a row is held, or one in front of
+--          it waits for its retry; NULL: no head
 --   due    when the others change that: the least due of those that wait or
---          are held, or something before that; 0: at any time
+--          are held there, or something before that
 --   since_ms  from when on the head is available.  That is past, unless the
 --          clock went back: then what stands behind the head, and may be of
 --          another kind, can be available before it
 --
 -- It is a hint: a claim looks at the session itself before it takes something.
+-- A session may be believed to give what it does not, and sooner than it does;
+-- never the other way round.  Who meets a hint that is wrong writes what is to
+-- be seen (ext/session/look.c), and so does whoever makes it wrong in the other
+-- direction.
+--
+-- In most sessions all batches are of one kind: turn work, at the earliest safe
+-- boundary.  There head and state stay true when the first batch is claimed,
+-- and when it is done, because the next one is of the same kind; so neither a
+-- claim nor its complete writes this row, and the claimed row stays where it
+-- is.  since_ms is NULL.  In a session with other batches state is the kind of
+-- the head, which is free.  A claim there moves its rows to due = expires_at_ms
+-- at once, and looks at the session afterwards.
 -- option: any_session serial
 CREATE TABLE {{S}}.claimq_session(
   session    TEXT NOT NULL PRIMARY KEY,
@@ -122,7 +131,8 @@ CREATE TABLE {{S}}.claimq_session(
 -- option: any_session serial
 CREATE INDEX {{S}}.claimq_session_by_state ON claimq_session(state, head);
 -- option: any_session serial
-CREATE INDEX {{S}}.claimq_session_by_due ON claimq_session(due);
+CREATE INDEX {{S}}.claimq_session_by_due ON claimq_session(due)
+  WHERE due IS NOT NULL;
 -- option: any_session serial
 CREATE INDEX {{S}}.claimq_session_by_since ON claimq_session(since_ms)
   WHERE since_ms IS NOT NULL;
@@ -130,6 +140,11 @@ CREATE INDEX {{S}}.claimq_session_by_since ON claimq_session(since_ms)
 -- option: any_session serial
 CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session, due)
   WHERE claim_id IS NOT NULL OR fencing_token>0;
+
+-- Rows that are not of the usual kind.
+-- option: any_session serial
+CREATE INDEX {{S}}.claimq_batch_by_kind ON claimq_batch(session)
+  WHERE {{SESSION_SPECIAL}};
 
 -- Rows that came by a plain INSERT: the row of their session does not know of
 -- them yet.

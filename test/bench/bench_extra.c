@@ -13,6 +13,7 @@
 **     lane.after         ten jobs, one that waits for them: their whole life
 **     submit.group       a submit with a group_key where groups are kept
 **     session.any        claim+complete of a session, with any_session
+**     session.next       the same of any session
 **     lane.keep          claim+complete, when for each job that ends one goes,
 **                        beside a lane in which nothing is old enough
 **     lane.vacuum        ... beside one that keeps all, with claimq_vacuum()
@@ -125,21 +126,27 @@ static const BnQueue bnSubmitGroup[BN_NSIDE] = {
   }
 };
 
-#define BN_SESSION(SETTING) { \
+#define BN_SESSION(SETTING, SCOPE, OF) { \
     .zName = "session", .bClaimq = 1, \
     .zSchema = "SELECT claimq_init('sessions',1" SETTING ")", \
     .azSql = { \
-      [BN_FILL] = BN_NUMBERS "SELECT count(claimq_enqueue(" BN_SCOPE "," \
+      [BN_FILL] = BN_NUMBERS "SELECT count(claimq_enqueue(" SCOPE "," \
         BN_PAYLOAD ",'slot_policy','join')) FROM c", \
       [BN_TAKE] = "SELECT claim_id, lease_token, payload" \
-        " FROM claimq(?1,'worker-1',?2,?3)", \
+        " FROM claimq(" OF ",'worker-1',?2,?3)", \
       [BN_DONE] = "SELECT claimq_complete(?1,?2)", \
       [BN_REST] = "SELECT payload FROM claimq_batch", \
     }, \
     .xTake = benchTakeClaimq, \
   }
 static const BnQueue bnSessionAny[BN_NSIDE] = {
-  BN_SESSION(""), BN_SESSION(",'any_session',1")
+  BN_SESSION("", BN_SCOPE, "?1"),
+  BN_SESSION(",'any_session',1", BN_SCOPE, "?1")
+};
+/* One session after the other, whichever has the first batch. */
+static const BnQueue bnSessionNext[BN_NSIDE] = {
+  BN_SESSION("", BN_SCOPE, "?1"),
+  BN_SESSION(",'any_session',1", BN_SCOPE "||(i%100)", "nullif(?1,?1)")
 };
 
 /* What is kept for ever needs a policy that says so. */
@@ -282,6 +289,8 @@ static const BnExtra aExtra[] = {
     bnSubmitGroup, BN_DO_PUT, 1, 0, 500, 0, 0, 0}, 0, 1000, 10},
   {{"session.any", "session claim+complete, any_session",
     bnSessionAny, BN_DO_CLAIM, 1, 0, 500, 0, 0, 0}, 0, 1000, 10},
+  {{"session.next", "... of any of 100 sessions, each time another",
+    bnSessionNext, BN_DO_CLAIM, 1, 0, 500, 0, 0, 0}, 0, 1000, 10},
   {{"lane.gone", "claim+complete, keep_ms 0, beside the floor",
     benchGone, BN_DO_CLAIM, 1, 0, 500, 1.25, 0, 0}, 0, 1000, 10},
   {{"lane.keep", "claim+complete, as many go as end",
