@@ -731,7 +731,7 @@ FROM (SELECT event_id, CASE
     {{CHECK_TEXT_NULL flow_id}} {{CHECK_TEXT_NULL error_class}}
     {{CHECK_TEXT_NULL namespace}} {{CHECK_TEXT_NULL instance_tag}}
     {{CHECK_INT occurred_at_ms}}
-    WHEN ifnull(outcome,'') NOT IN ('success','failed','cancelled')
+    WHEN ifnull(outcome,'') NOT IN ('success','failed','cancelled','restored')
     THEN 'bad outcome'
     WHEN EXISTS (SELECT 1 FROM {{S}}.claimq_job AS j
       WHERE j.job_id=e.job_id
@@ -746,7 +746,7 @@ WHERE problem IS NOT NULL
 -- name: LANE_CHECK_ONE_EVENT like CHECK
 SELECT 'claimq_event' AS table_name, max(event_id) AS row_key,
   'another event of the job' AS problem
-FROM {{S}}.claimq_event GROUP BY job_id HAVING count(*)>1
+FROM {{S}}.claimq_event WHERE job_id>0 GROUP BY job_id HAVING count(*)>1
 
 -- name: LANE_CHECK_GRANTS like CHECK
 SELECT 'claimq_grant' AS table_name, grant_id AS row_key, problem

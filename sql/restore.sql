@@ -3,7 +3,7 @@
 
 -- fragment: RESTORE_OWN
 -- claimq's tables that have AUTOINCREMENT.
-VALUES('claimq_batch'), ('claimq_event'), ('claimq_grant'), ('claimq_job'),
+VALUES('claimq_batch'), ('claimq_grant'), ('claimq_job'),
   ('claimq_letter'), ('claimq_partition')
 
 -- name: RESTORE_KEYS
@@ -19,6 +19,14 @@ INSERT INTO {{S}}.sqlite_sequence(name, seq)
 SELECT name, :jump FROM t
 WHERE NOT EXISTS (SELECT 1 FROM {{S}}.sqlite_sequence AS s WHERE s.name=t.name)
 ORDER BY name
+
+-- name: RESTORE_EVENT like RESTORE_BATCHES
+-- Ids of events: an event of its own, of no job, takes the one behind the jump.
+INSERT INTO {{S}}.claimq_event(event_id, job_id, lane, partition, outcome,
+  occurred_at_ms)
+VALUES((SELECT min(ifnull(max(event_id), 0), 9223372036854775805-:jump)+:jump+1
+        FROM {{S}}.claimq_event),
+  {{WROTE 0}}, '', 0, 'restored', :now)
 
 -- name: RESTORE_FENCE like RESTORE_KEYS
 -- Tokens of contests.

@@ -162,7 +162,6 @@ FROM (VALUES
   ('claimq_batch', (SELECT max(enqueue_seq) FROM {{S}}.claimq_batch)),
   ('claimq_partition', (SELECT max(partition_id) FROM {{S}}.claimq_partition)),
   ('claimq_job', (SELECT max(job_id) FROM {{S}}.claimq_job)),
-  ('claimq_event', (SELECT max(event_id) FROM {{S}}.claimq_event)),
   ('claimq_grant', (SELECT max(grant_id) FROM {{S}}.claimq_grant)),
   ('claimq_letter', (SELECT max(letter_id) FROM {{S}}.claimq_letter)))
 WHERE column2>ifnull((SELECT seq FROM {{S}}.sqlite_sequence

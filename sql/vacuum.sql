@@ -112,9 +112,13 @@ SELECT 1 AS one FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_ref
 WHERE ref=:job AND due IS NOT NULL AND source='lane' LIMIT 1
 
 -- name: KEEP_EVENTS like KEEP_JOBS
+-- The newest one stays: no id is given twice.
 SELECT event_id AS id, occurred_at_ms AS since_ms, occurred_at_ms AS end_ms,
   outcome='failed' AS failed, lane
-FROM {{S}}.claimq_event WHERE event_id>:from ORDER BY event_id LIMIT :limit
+FROM {{S}}.claimq_event
+WHERE event_id>:from AND event_id<(
+  SELECT max(n.event_id) FROM {{S}}.claimq_event AS n)
+ORDER BY event_id LIMIT :limit
 
 -- name: KEEP_EVENTS_DELETE like KEEP_JOBS_DELETE
 DELETE FROM {{S}}.claimq_event WHERE event_id BETWEEN :first AND :last

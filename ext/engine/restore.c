@@ -41,7 +41,7 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
     CQ_SQL_RESTORE_SEQUENCES, CQ_SQL_RESTORE_JOBS, CQ_SQL_RESTORE_LETTERS
   };
   i64 iJump = cqRestoreJump(claimqNow(p));
-  CqStmt batch;
+  static const int aAt[] = { CQ_SQL_RESTORE_EVENT, CQ_SQL_RESTORE_BATCHES };
   int i;
   assert( pTask->eNeed==CQ_NEED_MANY );
   (void)pTask;
@@ -50,10 +50,12 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
     claimqBindInt(p, &s, CQ_RESTORE_KEYS_jump, iJump);
     claimqExec(p, &s);
   }
-  batch = claimqStmt(p, CQ_SQL_RESTORE_BATCHES);
-  claimqBindInt(p, &batch, CQ_RESTORE_BATCHES_jump, iJump);
-  claimqBindCommonInt(p, &batch, CQ_P_now, claimqNow(p));
-  claimqExec(p, &batch);
+  for(i=0; i<CQ_ARRAYSIZE(aAt); i++){
+    CqStmt s = claimqStmt(p, aAt[i]);
+    claimqBindInt(p, &s, CQ_RESTORE_BATCHES_jump, iJump);
+    claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+    claimqExec(p, &s);
+  }
   if( claimqSettings(p) & (CQ_SET_ANY_SESSION|CQ_SET_SERIAL) ){
     CqStmt s = claimqStmt(p, CQ_SQL_RESTORE_SESSIONS);
     claimqExec(p, &s);

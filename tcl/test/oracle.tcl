@@ -459,6 +459,7 @@ proc oracle_model {op arglist form {request ""}} {
     if {$op in {verb lane reclaim requeue resolve cancel_job cancel_flow}} {
       model::forget $now oracle_gone
     }
+    model::newest_event
     return [list ok $result]
   }
   model::restore $before

@@ -250,6 +250,8 @@ proc model::end_attempt {id now outcome error {class NULL}} {
     ended_at_ms $now outcome $outcome error $error error_class $class
 }
 
+# Ids that end with those of events nobody wants are given again: see
+# newest_event.
 proc model::new_event {id now} {
   set event [next event]
   set row [row job $id]
@@ -261,6 +263,12 @@ proc model::new_event {id now} {
       error_class [expr {$state eq "failed" ? $error_class : "NULL"}] \
       namespace $namespace instance_tag $instance_tag occurred_at_ms $now]
   }
+}
+
+# A call is over: the next event follows the newest that is there.
+proc model::newest_event {} {
+  dict set ::model::last event \
+    [tcl::mathfunc::max 0 {*}[dict keys $::model::event]]
 }
 
 # The job ends: one event, and a dead letter if it failed; and those that wait

@@ -519,7 +519,8 @@ proc model::requeue {id claim token now} {
 }
 
 #--------------------------------------------------------------------------
-# claimq_restored(): all counters jump.  Open: by how much.  The attempt that a
+# claimq_restored(): all counters jump.  Open: by how much.  An event of no job
+# says so.  The attempt that a
 # job tells of has the job's token.
 
 proc model::restored {now} {
@@ -527,6 +528,10 @@ proc model::restored {now} {
   foreach name {batch job event grant part letter contest} {
     dict incr ::model::last $name $jump
   }
+  set event [next event]
+  dict set ::model::event $event [list event_id $event job_id 0 lane "" \
+    partition 0 flow_id NULL outcome restored error_class NULL \
+    namespace NULL instance_tag NULL occurred_at_ms $now]
   renumber $jump
   dict for {key row} $::model::part {
     set_row part $key last_seq [add [dict get $row last_seq] $jump] \

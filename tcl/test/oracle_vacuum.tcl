@@ -86,7 +86,7 @@ proc model::by_seq {a b} {
 }
 
 # A job stays while another waits that named it, while its key is taken, and
-# while its letter is open.
+# while its letter is open; the newest event always.
 proc model::old {older now} {
   set gone {}
   set kept {}
@@ -117,7 +117,9 @@ proc model::old {older now} {
                           ? "own" : "attempt"}] $key
     }
   }
+  set newest [tcl::mathfunc::max 0 {*}[dict keys $::model::event]]
   dict for {id row} $::model::event {
+    if {$id == $newest} continue
     dict with row {
       if {[is_over $occurred_at_ms \
            [keeps $older $lane [expr {$outcome eq "failed"}]] $now]} {

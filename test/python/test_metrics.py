@@ -165,6 +165,7 @@ class Tests(Case):
                  *take(now + 300040), now + 300050)
         job = self.submit("mail", "c")
         self.sql("SELECT claimq_cancel(?)", job)
+        self.sql("SELECT claimq_restored()")
 
         found = parse(self.ask(url))
         for name, n in (("completed", 1), ("failed", 1), ("cancelled", 1),
@@ -184,6 +185,7 @@ class Tests(Case):
             for le, want in buckets.items():
                 self.assertEqual(sample(found, name + "_bucket", lane="mail",
                                         le=le), want, (name, le))
+        self.assertIsNone(sample(found, "claimq_cancelled_total", lane=""))
         self.assertLessEqual({name for name, _ in found}, metrics.names())
         self.assertLessEqual({name + "_total" for name in metrics.COUNTERS},
                              {name for name, _ in found})

@@ -531,7 +531,7 @@ class Look:
         rows = self.rows(
             "SELECT lane, %s/? AS at, ok, count(*) AS n, max(%s) AS last"
             " FROM (SELECT %s, lane, %s, %s AS ok FROM %s WHERE %s>?"
-            "   ORDER BY %s LIMIT ?) GROUP BY 1, 2, 3"
+            "   AND job_id>0 ORDER BY %s LIMIT ?) GROUP BY 1, 2, 3"
             % (column, key, key, column, ok, table, key, key),
             width_ms, after, BAR)
         last = max((row["last"] for row in rows), default=None)

@@ -180,6 +180,8 @@ class Follower:
         self.counts[name][lane] = self.counts[name].get(lane, 0) + n
 
     def _count(self, row, attempts):
+        if row["outcome"] == "restored":        # the file, and of no job
+            return
         lane = row["lane"]
         self._add({"success": "claimq_completed", "failed": "claimq_failed"}
                   .get(row["outcome"], "claimq_cancelled"), lane, 1)
