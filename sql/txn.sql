@@ -21,6 +21,10 @@ SELECT 1
 -- name: TXN_JOURNAL
 PRAGMA {{S}}.journal_mode
 
+-- name: TXN_CHECKPOINT
+-- After how many pages to checkpoint; 0: the user does it, or nobody.
+PRAGMA wal_autocheckpoint
+
 -- name: TXN_LOCK
 -- Takes the write lock of main, and nothing else.
 UPDATE {{S}}.claimq_meta SET value=value WHERE 0

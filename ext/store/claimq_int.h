@@ -362,6 +362,9 @@ struct CqConn {
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
   u8 nManyStmt;                   /* The connection has many statements: for
                                   ** this many calls they are not looked at */
+  int nWritten;                   /* Pages that it had written at the last
+                                  ** checkpoint of ours; the next one is due */
+  int nCheckpoint;                /* ... after this many: cqTxnCheckpoint() */
   int nTaken;                     /* Statements that are not in their slots */
   int nStep;                      /* Statements of ours that are being run */
   u8 bQuiet;                      /* Who deletes rows looks by himself; 2: and

@@ -65,6 +65,9 @@
 #define CQ_FEW_STMT  16           /* Statements that are looked at */
 #define CQ_MANY_WAIT 100          /* Savepoints before the next look */
 
+/* See cqTxnCheckpoint(): pages until it asks again whether it is to. */
+#define CQ_CHECKPOINT 1000
+
 static int cqIsBusy(const CqOp *p){
   return (p->rc & 0xff)==SQLITE_BUSY;
 }
@@ -467,11 +470,42 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 }
 
 /*
+** SQLite checkpoints the WAL after a commit, but not after one inside another
+** statement, which still reads main.  A worker that completes each job by its
+** next claim makes no others: so before such a claim, while main is unread,
+** look how much this connection has written since, and do as SQLite would.
+** What fails here is not the claim.
+*/
+static void cqTxnCheckpoint(CqConn *pConn){
+  int nPage = 0, nHigh = 0, n = 0;
+  CqStmt s;
+  CqOp op;
+  sqlite3_db_status(pConn->db, SQLITE_DBSTATUS_CACHE_WRITE, &nPage, &nHigh, 0);
+  if( nPage<pConn->nWritten ) pConn->nWritten = 0;  /* The user has reset it */
+  if( nPage-pConn->nWritten<pConn->nCheckpoint ) return;
+  claimqOpInit(&op, pConn);
+  s = claimqStmt(&op, CQ_SQL_TXN_CHECKPOINT);
+  if( claimqStep(&op, &s) ){
+    n = (int)claimqColInt(&s, CQ_COL_TXN_CHECKPOINT_wal_autocheckpoint);
+  }
+  claimqStmtDone(&op, &s);
+  claimqOpClear(&op);
+  pConn->nCheckpoint = n>0 ? n : CQ_CHECKPOINT;
+  if( nPage-pConn->nWritten<pConn->nCheckpoint ) return;
+  pConn->nWritten = nPage;
+  if( n>0 ){
+    sqlite3_wal_checkpoint_v2(pConn->db, CQ_SCHEMA, SQLITE_CHECKPOINT_PASSIVE,
+                              0, 0);
+  }
+}
+
+/*
 ** From xFilter in autocommit, main unread.  SQLITE_SCHEMA makes
 ** sqlite3_step() start the statement over, with main unlocked.
 */
 static void cqTxnFilter(CqOp *p, CqTask *pTask){
   assert( p->bFilter && sqlite3_get_autocommit(p->db) );
+  if( pTask->bSure ) cqTxnCheckpoint(p->pConn);
   if( p->pConn->bLockFirst || pTask->bSure ){
     p->pConn->bLockFirst = 0;
     cqTxnWhole(p, pTask, 1);

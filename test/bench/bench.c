@@ -18,7 +18,7 @@
 **                       shows
 **     -rounds N         rounds, of several blocks of each side (5)
 **     -scale PERCENT    longer or shorter blocks (100)
-**     -max N            no depth above N
+**     -max N            no depth above N; contention: N processes only
 **     -quick            shorter rounds, fewer jobs
 **     -clock cpu|real   what is counted; tmpfs: processor time, disk: real time
 **     -version          print SQLite's version, and nothing else

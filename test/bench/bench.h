@@ -72,6 +72,7 @@ enum {
   BN_LOOK,                        /* By hand: the head of ?1, at most ?2 */
   BN_HEAD, BN_READ,               /* Outbox by hand: cursor, messages */
   BN_DONE,                        /* Complete: ?1 key, ?2 proof */
+  BN_NEXT,                        /* claimq: BN_TAKE, and ?4 is done */
   BN_REST,                        /* The payloads that are left */
   BN_MORE,                        /* Another one; bench_extra.c says which */
   BN_BEGIN, BN_COMMIT,
@@ -180,6 +181,7 @@ void benchFill(BnSide *p, i64 n);
 void benchFillBy(BnSide *p, const char *zSql, i64 n);
 int benchTake(BnSide *p, int nMax);
 void benchDone(BnSide *p);
+int benchNext(BnSide *p);         /* Complete and take one, in one transaction */
 int benchLook(BnSide *p);
 
 /**************************************************************************

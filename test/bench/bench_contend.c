@@ -1,7 +1,8 @@
 /*
 ** bench_contend.c: 1 to 16 processes on one file, each in a loop of claim and
-** complete in autocommit, for a fixed time.  Some do nothing else; the others
-** sleep for half a millisecond between the two, as somebody does who works.
+** complete in autocommit, for a fixed time; or (.next) of complete and claim in
+** one transaction.  Some do nothing else; the others sleep for half a
+** millisecond between the two, as somebody does who works.
 **
 ** Rounds of the floor and of claimq take turns.  Reported are jobs per second
 ** of all processes together, how long a claim takes (the median, the 99th
@@ -27,7 +28,7 @@
 
 /* How many processes, and how long each works on a job, in microseconds. */
 typedef struct BnShape BnShape;
-struct BnShape { int nProc; int usWork; };
+struct BnShape { int nProc; int usWork; int bNext; };
 
 /* What the processes of a round share. */
 typedef struct BnCrowd BnCrowd;
@@ -53,7 +54,7 @@ struct BnSum {
 ** A process
 */
 static void bnWorker(
-  BnSide *p, BnCrowd *pCrowd, int iProc, int usWork, double rLength
+  BnSide *p, BnCrowd *pCrowd, int iProc, const BnShape *pShape, double rLength
 ){
   double rEnd, r0, r1, rTake;
   benchConnect(p);
@@ -62,17 +63,24 @@ static void bnWorker(
   __sync_fetch_and_add(&pCrowd->nReady, 1);
   while( !pCrowd->bGo ) usleep(100);
   rEnd = pCrowd->rStart + rLength;
+  if( pShape->bNext ) benchTake(p, 1);
   for(r0=benchClock(0); r0<rEnd; r0=r1){
-    if( benchTake(p, 1)!=1 ) benchDie("the queue ran dry");
+    if( (pShape->bNext ? benchNext(p) : benchTake(p, 1))!=1 ){
+      benchDie("the queue ran dry");
+    }
     rTake = benchClock(0) - r0;
-    if( usWork ) usleep((useconds_t)usWork);
-    benchDone(p);
+    if( pShape->usWork ) usleep((useconds_t)pShape->usWork);
+    if( !pShape->bNext ) benchDone(p);
     r1 = benchClock(0);
     if( r1>rEnd || pCrowd->anDone[iProc]==BN_NLATENCY ){
       pCrowd->anLate[iProc]++;
     }else{
       pCrowd->aLatency[iProc][pCrowd->anDone[iProc]++] = (float)rTake;
     }
+  }
+  if( pShape->bNext ){
+    benchDone(p);
+    pCrowd->anLate[iProc]++;
   }
   benchDisconnect(p);
   _exit(0);
@@ -91,7 +99,7 @@ static void bnCrowd(
   for(i=0; i<nProc; i++){
     pid_t pid = fork();
     if( pid<0 ) benchDie("fork");
-    if( pid==0 ) bnWorker(p, pCrowd, i, pShape->usWork, rLength);
+    if( pid==0 ) bnWorker(p, pCrowd, i, pShape, rLength);
   }
   while( pCrowd->nReady<nProc && waitpid(-1, &iStatus, WNOHANG)==0 ){
     usleep(100);
@@ -232,17 +240,23 @@ int benchContention(const BnOptions *pOpt){
   static const BnWork aWork[] = {
     {"session", "session claim+complete", benchSession, 0, 1, 0, 0, 0.8, 0, 0},
     {"lane", "lane claim+complete", benchLane, 0, 1, 0, 0, 0, 0, 0},
+    {"session.next", "session complete+claim", benchSession, 0, 1, 0, 0, 0, 0,
+     0},
+    {"lane.next", "lane complete+claim", benchLane, 0, 1, 0, 0, 0, 0, 0},
   };
   static const BnShape aShape[] = {
-    {1, 0}, {2, 0}, {4, 0}, {8, 0}, {16, 500}
+    {1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {8, 0, 0}, {16, 500, 0}
   };
   BnCrowd *pCrowd = benchShared(sizeof(BnCrowd));
   int nFail = 0, i;
   size_t j;
-  for(i=0; i<2; i++){
+  for(i=0; i<4; i++){
     if( pOpt->zOnly && sqlite3_strglob(pOpt->zOnly, aWork[i].zKey) ) continue;
     for(j=0; j<sizeof(aShape)/sizeof(aShape[0]); j++){
-      nFail += bnProcesses(pOpt, &aWork[i], pCrowd, &aShape[j]);
+      BnShape shape = aShape[j];
+      if( pOpt->nMax && shape.nProc!=pOpt->nMax ) continue;
+      shape.bNext = i>=2;
+      nFail += bnProcesses(pOpt, &aWork[i], pCrowd, &shape);
     }
   }
   munmap(pCrowd, sizeof(BnCrowd));

@@ -58,6 +58,8 @@ const BnQueue benchSession[BN_NSIDE] = {
         BN_PAYLOAD ",'slot_policy','join')) FROM c",
       [BN_TAKE] = "SELECT claim_id, lease_token, payload"
         " FROM claimq(?1,'worker-1',?2,?3)",
+      [BN_NEXT] = "SELECT claim_id, lease_token, payload"
+        " FROM claimq(?1,'worker-1',?2,?3) WHERE done=?4",
       [BN_DONE] = "SELECT claimq_complete(?1,?2)",
       [BN_REST] = "SELECT payload FROM claimq_batch",
     },
@@ -100,6 +102,8 @@ const BnQueue benchSession[BN_NSIDE] = {
         BN_NUMBERS "SELECT " BN_SCOPE ",i%10," BN_PAYLOAD " FROM c", \
       [BN_TAKE] = "SELECT claim_id, lease_token, payload" \
         " FROM claimq_lane(?1,'worker-1',?2,?3)", \
+      [BN_NEXT] = "SELECT claim_id, lease_token, payload" \
+        " FROM claimq_lane(?1,'worker-1',?2,?3) WHERE done=?4", \
       [BN_DONE] = "SELECT claimq_complete(?1,?2)", \
       [BN_REST] = "SELECT payload FROM claimq_job" \
         " WHERE terminal_at_ms IS NULL", \
@@ -358,8 +362,8 @@ static int bnText(sqlite3_stmt *pStmt, int iCol, char *z, int nMax){
 }
 
 /* Rows that share their claim (bEach=0) need its id and token once. */
-int benchTakeClaimq(BnSide *p, int nMax){
-  sqlite3_stmt *pStmt = benchStmt(p, BN_TAKE);
+static int bnTakeClaimq(BnSide *p, sqlite3_stmt *pStmt, int nMax){
+  p->nClaim = 0;
   sqlite3_bind_text(pStmt, 1, bnScope(p), -1, SQLITE_STATIC);
   sqlite3_bind_int64(pStmt, 2, BN_LEASE_MS);
   sqlite3_bind_int(pStmt, 3, nMax);
@@ -371,6 +375,9 @@ int benchTakeClaimq(BnSide *p, int nMax){
   }
   benchReset(p, pStmt);
   return p->nClaim;
+}
+int benchTakeClaimq(BnSide *p, int nMax){
+  return bnTakeClaimq(p, benchStmt(p, BN_TAKE), nMax);
 }
 
 /*
@@ -425,6 +432,32 @@ void benchDone(BnSide *p){
     if( p->pQueue->bNoPayload==0 ) benchTick(p, p->aClaim[i].iSerial);
   }
   p->nClaim = 0;
+}
+
+/*
+** Complete the one row that is held and take the next, in one transaction; by
+** hand in one of five statements.  Returns how many rows were taken.
+*/
+int benchNext(BnSide *p){
+  BnClaim *pClaim = &p->aClaim[0];
+  i64 iSerial = pClaim->iSerial;
+  char zDone[sizeof(pClaim->zKey)+sizeof(pClaim->zProof)+8];
+  sqlite3_stmt *pStmt;
+  if( !benchIsClaimq(p) ){
+    benchRun(p, BN_BEGIN);
+    if( bnDoneFloor(p, pClaim)!=1 ) benchDie("not done");
+    benchTake(p, 1);
+    benchRun(p, BN_COMMIT);
+  }else{
+    sqlite3_snprintf(sizeof(zDone), zDone, "[\"%.*s\",\"%.*s\"]", pClaim->nKey,
+        pClaim->zKey, pClaim->nProof, pClaim->zProof);
+    pStmt = benchStmt(p, BN_NEXT);
+    sqlite3_bind_text(pStmt, 4, zDone, -1, SQLITE_STATIC);
+    bnTakeClaimq(p, pStmt, 1);
+    sqlite3_bind_null(pStmt, 4);
+  }
+  benchTick(p, iSerial);
+  return p->nClaim;
 }
 
 /*
