@@ -232,6 +232,10 @@ static void cqTestZoneRuleTimes(void){
     { "AAA0BBB,0/-48,J180/0", 946512000, 3600, 962233200 },
     /* 31 December, 100 hours late: in the year after. */
     { "AAA0BBB,J180/0,J365/100", 946954799, 3600, 946954800 },
+    /* A week early and a week late, so that a summer ends after the next one
+    ** has begun: what comes last counts. */
+    { "AAA0BBB,J1/-167,J365/167", 978818400, 0, 1009242000 },
+    { "AAA0BBB,J1/-167,J365/167", 977706000, 3600, 978818400 },
     /* Summer time all year: a span for each year, of one offset. */
     { "XXX3EDT4,0/0,J365/23", 946695600, -14400, 978318000 },
     { "XXX3EDT4,0/0,J365/23", 946695599, -14400, 946695600 },
@@ -366,6 +370,19 @@ static void cqTestZoneDamage(void){
   }
 }
 
+/* A file may have so many bytes, and not one more. */
+static void cqTestZoneSize(void){
+  static u8 a[CQ_ZONE_MAX+1];
+  static const int nZero = 0;
+  CqTzif f;
+  CqZone zone;
+  f.n = 0;
+  cqTzifBlock(&f, 0, 4, 0, 0, 0, &nZero, 1);
+  memcpy(a, f.a, (size_t)f.n);
+  cqCheck(claimqZoneParse(a, CQ_ZONE_MAX, &zone), "the largest file");
+  cqCheck(!claimqZoneParse(a, CQ_ZONE_MAX+1, &zone), "a larger one");
+}
+
 /* No table without a type, and none with leap seconds. */
 static void cqTestZoneLeap(void){
   static const int nZero = 0;
@@ -407,13 +424,14 @@ static i64 cqZoneLastOf(const CqCron *p, const CqZone *pZone, i64 t){
 }
 
 /* A schedule in a zone whose clocks are changed a few times within four days,
-** against all moments of these at which it is due. */
-static void cqTestZoneOne(const char *zSpec){
+** against all moments of these at which it is due.  bMany: they are put forth
+** and back every ten minutes. */
+static void cqTestZoneOne(const char *zSpec, int bMany){
   static u8 abDue[CQ_WATCH_N];
   static const i64 iStart = 1711756800;         /* 2024-03-30 */
-  i64 aMoment[6], iShown, t, iLast = 0;
-  int aOffset[7], n = 1+(int)cqRandom(6), i, nWrong = 0;
-  u8 aType[6];
+  i64 aMoment[60], iShown, t, iLast = 0;
+  int aOffset[61], n = bMany ? 60 : 1+(int)cqRandom(6), i, nWrong = 0;
+  u8 aType[60];
   CqCron c = cqCronOf(zSpec);
   CqTzif f;
   CqText block;
@@ -422,11 +440,12 @@ static void cqTestZoneOne(const char *zSpec){
   t = iStart + 3600;
   for(i=0; i<n; i++){
     t += 1 + (cqRandom(4) ? 1800*(1+(i64)cqRandom(30)) : (i64)cqRandom(9000));
+    if( bMany ) t = iStart + 80000 + i*600;
     aMoment[i] = t;
     aType[i] = (u8)(i+1);
   }
   for(i=0; i<=n; i++){
-    aOffset[i] = cqRandom(4) ? ((int)cqRandom(9)-4)*1800
+    aOffset[i] = bMany ? i%2*1800 : cqRandom(4) ? ((int)cqRandom(9)-4)*1800
                              : (int)cqRandom(100000)-50000;
   }
   cqTzifMake(&f, aMoment, aType, n, aOffset, n+1, cqRandom(2) ? 0 : "");
@@ -470,10 +489,10 @@ static void cqTestZoneWatch(void){
   char z[200];
   int i;
   cqCalFill();
-  for(i=0; i<27; i++) cqTestZoneOne(az[i%CQ_COUNT(az)]);
+  for(i=0; i<27; i++) cqTestZoneOne(az[i%CQ_COUNT(az)], i>=18);
   for(i=0; i<60; i++){
     do cqCronRandom(z); while( strstr(z, "*/") && cqRandom(2) );
-    cqTestZoneOne(z);
+    cqTestZoneOne(z, 0);
   }
 }
 
@@ -506,6 +525,7 @@ static void cqTestZoneEdges(void){
   }
   c = cqCronOf("0 0 30 2 *");
   cqCheck(!claimqCronNextIn(&c, &zone, 0, &i)
+       && !claimqCronNextIn(&c, &zone, iNear, &i)       /* Just after a gap */
        && claimqCronDueIn(&c, &zone, 0, CQ_I64_MAX, &i)==0, "30 February");
   c = cqCronOf("every 90 s");
   cqCheck(claimqCronNextIn(&c, &zone, 100000, &i) && i==180000

@@ -312,7 +312,8 @@ struct CqClockTurn {
 /*
 ** Fill a[] with the two changes of each of the years from y on, in their order.
 ** If two are at one moment the second counts: there, summer time that ends with
-** the year and begins with the next is never interrupted.
+** the year and begins with the next is never interrupted.  (Both changes of a
+** year are before the same ones of the next: so a[0] is the first of all.)
 */
 static void cqZoneChanges(
   const CqZoneRule *p, i64 y, CqClockTurn a[CQ_ZONE_EVENTS]
@@ -331,7 +332,8 @@ static void cqZoneChanges(
   }
   for(i=1; i<CQ_ZONE_EVENTS; i++){
     CqClockTurn c = a[i];
-    for(j=i; j>0 && a[j-1].iAt>c.iAt; j--) a[j] = a[j-1];
+    for(j=i; a[j-1].iAt>c.iAt; j--) a[j] = a[j-1];
+    assert( j>0 );
     a[j] = c;
   }
 }
@@ -348,8 +350,8 @@ static void cqZoneRuleSpan(const CqZoneRule *p, i64 iAt, CqSpan *pOut){
   pOut->nOffset = p->nStandard;
   if( !p->bSummer ) return;
   cqZoneChanges(p, cqZoneYear(cqZoneDiv(iAt, CQ_ZONE_DAY))-2, a);
-  for(i=0; i<CQ_ZONE_EVENTS && a[i].iAt<=iAt; i++){}
-  assert( i>0 && i<CQ_ZONE_EVENTS );
+  assert( a[0].iAt<=iAt && a[CQ_ZONE_EVENTS-1].iAt>iAt );
+  for(i=1; a[i].iAt<=iAt; i++){}
   pOut->iFrom = a[i-1].iAt;
   pOut->iTo = a[i].iAt;
   pOut->nOffset = a[i-1].nOffset;
