@@ -214,8 +214,9 @@ CQ_PRIV int claimqVacuumSome(CqOp *p, const CqVacuumDef *pDef, i64 nMax){
 ** Answers of requests, whose day is over.
 */
 static void cqVacuumRequests(CqOp *p, CqVacuum *pV){
-  if( pV->bLook ) pV->bAny = pV->bAny || claimqRequestOld(p);
-  else if( pV->nLeft>0 ) claimqVacuumed(pV, claimqRequestForget(p, pV->nLeft));
+  assert( !pV->bAny && pV->nLeft>0 );
+  if( pV->bLook ) pV->bAny = (u8)claimqRequestOld(p);
+  else claimqVacuumed(pV, claimqRequestForget(p, pV->nLeft));
 }
 
 /*
@@ -233,14 +234,16 @@ static void cqVacuumAll(CqOp *p, CqVacuum *pV){
 }
 
 /*
-** Is there anything to remove?  If not, no lock is taken.
+** Is there anything to remove?  If not, no lock is taken.  (What an earlier try
+** has removed is there again.)
 */
 static void cqVacuumLoad(CqOp *p, CqTask *pTask){
   CqVacuum *pV = (CqVacuum*)pTask;
   pTask->iAnswer = 0;
+  pV->nLeft = pV->nLimit;
   pV->bLook = 1;
   pV->bAny = 0;
-  cqVacuumAll(p, pV);
+  if( pV->nLeft>0 ) cqVacuumAll(p, pV);
   if( pV->bAny ) pTask->eNeed = CQ_NEED_MANY;
 }
 
@@ -261,7 +264,7 @@ static void cqVacuumFunc(CqOp *p, CqCall *pCall){
   v.task.zWhat = "claimq_vacuum()";
   v.iOlder = pCall->aOpt[CQ_VAC_OLDER].bGiven ? pCall->aOpt[CQ_VAC_OLDER].i
                                               : -1;
-  v.nLeft = pCall->aOpt[CQ_VAC_LIMIT].i;
+  v.nLimit = pCall->aOpt[CQ_VAC_LIMIT].i;
   claimqRun(p, &v.task);
   claimqTaskResult(p, &v.task, pCall->pCtx);
 }

@@ -33,6 +33,15 @@ SQLITE_EXTENSION_INIT3
 # error "claimq needs the headers of SQLite 3.39 or newer"
 #endif
 
+/* What a discipline may have and all of these here do.  It is no branch in a
+** build that counts what is reached, because none of claimq's own tests can
+** take the other one: test/fifth.test does, with a discipline that has none. */
+#ifdef CLAIMQ_COVERAGE_TEST
+# define CQ_HOOK(X) (sizeof(X)!=0)
+#else
+# define CQ_HOOK(X) ((X)!=0)
+#endif
+
 typedef struct CqConn CqConn;             /* One database connection */
 typedef struct CqOp CqOp;                 /* One operation in progress */
 typedef struct CqArgDef CqArgDef;         /* An argument or an option */
@@ -284,6 +293,15 @@ struct CqIds {
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
 CQ_PRIV void claimqIdsClear(CqIds*);
 CQ_PRIV int claimqIdListRegister(CqConn*);
+/* The methods of its cursors; without a list they have no rows. */
+CQ_PRIV int claimqIdListOpen(sqlite3_vtab*, sqlite3_vtab_cursor**);
+CQ_PRIV int claimqIdListClose(sqlite3_vtab_cursor*);
+CQ_PRIV int claimqIdListFilter(
+  sqlite3_vtab_cursor*, int, const char*, int, sqlite3_value**);
+CQ_PRIV int claimqIdListNext(sqlite3_vtab_cursor*);
+CQ_PRIV int claimqIdListEof(sqlite3_vtab_cursor*);
+CQ_PRIV int claimqIdListColumn(sqlite3_vtab_cursor*, sqlite3_context*, int);
+CQ_PRIV int claimqIdListRowid(sqlite3_vtab_cursor*, sqlite3_int64*);
 
 /**************************************************************************
 ** Interface to conn.c: a connection, which owns its statements; and to stmt.c:
@@ -446,6 +464,9 @@ CQ_PRIV void claimqExecSql(CqOp*, const char *zSql);
 */
 #define CQ_META_NONE   -1         /* Version: there is no claimq_meta, */
 #define CQ_META_ALIEN  -2         /* ... or there is one, but not ours */
+/* Is a version that of an older release?  The first has none before it. */
+#define CQ_OLDER(V) \
+  (CLAIMQ_SCHEMA_VERSION>1 && (V)>0 && (V)<CLAIMQ_SCHEMA_VERSION)
 /* What main has under the name of one of our objects. */
 #define CQ_OBJ_NONE    0          /* Nothing */
 #define CQ_OBJ_OURS    1          /* What claimq_init() makes, to the letter */
@@ -781,7 +802,7 @@ struct CqVerb {
   /* What xDecide decides; the engine has filled in what is usual. */
   int eStmt;                      /* The statement that settles */
   i64 iUntil;                     /* :until: new expiry, due time; -1: NULL */
-  i64 nExpect;                    /* Rows it must change; -1: any number */
+  i64 nExpect;                    /* Rows it must change */
   u8 bMore;                       /* ... and xSettling, xSettled write more */
   CqOwn own;                      /* The discipline's own state, zeroed */
 };
@@ -1109,7 +1130,8 @@ CQ_PRIV char *claimqOriginWrite(
 struct CqVacuum {
   CqTask task;                    /* First; its answer: rows removed */
   i64 iOlder;                     /* older_than_ms; -1: as policies say */
-  i64 nLeft;                      /* Rows that may still be removed */
+  i64 nLimit;                     /* Rows that the call may remove */
+  i64 nLeft;                      /* ... and may still */
   u8 bLook;                       /* Only look whether there are any ... */
   u8 bAny;                        /* ... there are */
 };
