@@ -110,10 +110,15 @@ WHERE b.after_id=l.id AND d.job_id=b.job_id AND d.waits_for=l.id
 -- The heads of these, if they have any.
 SELECT DISTINCT d.head_id AS id FROM {{END_WAITING}} AND d.head_id IS NOT NULL
 
+-- fragment: END_HEAD
+-- The head of job j.  It may have gone while the job waited.
+(SELECT h.head_id FROM {{S}}.claimq_head AS h WHERE h.head_id=j.head_id)
+
 -- name: END_NEXT like END_ATTEMPT
 -- Each of these waits for the next of those before, or may run.  (With the
 -- LIMIT, SQLite makes the list before it looks at any other job.)
 UPDATE {{S}}.claimq_job AS j SET waits_for={{WROTE w.next_id}},
+  head_id={{END_HEAD}},
   state=CASE WHEN w.next_id IS NOT NULL THEN 'blocked'
              WHEN available_at_ms>:now THEN 'delayed' ELSE 'ready' END,
   place=CASE WHEN w.next_id IS NOT NULL

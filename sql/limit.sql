@@ -243,6 +243,11 @@ WHERE head_id=:head_id
 --------------------------------------------------------------------------
 -- Upkeep of heads and groups.
 
+-- name: LIMIT_HEADLESS
+-- The head of a job is gone.
+UPDATE {{S}}.claimq_job SET head_id={{WROTE NULL}}
+WHERE job_id=:job AND terminal_at_ms IS NULL
+
 -- name: LIMIT_HEADS_OF
 SELECT head_id FROM {{S}}.claimq_head WHERE group_id=:group
 
@@ -506,6 +511,8 @@ WHERE group_id IN (
     SELECT 1 FROM {{S}}.claimq_group AS g CROSS JOIN {{S}}.claimq_start AS s
       ON s.lane=g.lane AND s.group_id=g.group_id
     WHERE g.group_id=l.id)
+    AND NOT EXISTS (
+      SELECT 1 FROM {{S}}.claimq_head AS h WHERE h.group_id=l.id)
   LIMIT :limit)
 
 --------------------------------------------------------------------------
@@ -551,7 +558,7 @@ FROM (SELECT job_id, CASE
         SELECT 1 FROM {{S}}.claimq_policy AS l
         WHERE l.lane=j.lane AND l.counted)
     THEN 'slot does not fit the limits of the lane'
-    WHEN terminal_at_ms IS NULL AND head_id IS NOT NULL AND NOT EXISTS (
+    WHEN {{LANE_THERE}} AND head_id IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM {{S}}.claimq_head AS h CROSS JOIN {{S}}.claimq_group AS g
           ON g.group_id=h.group_id
         WHERE h.head_id=j.head_id AND h.lane=j.lane

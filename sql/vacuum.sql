@@ -16,6 +16,7 @@
 -- name: KEEP_CURSORS
 SELECT (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_job') AS job,
   (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_event') AS event,
+  (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_group') AS grp,
   (SELECT value FROM {{S}}.claimq_meta WHERE name='kept_least') AS least,
   (SELECT created_at_ms FROM {{S}}.claimq_job WHERE job_id>0
    ORDER BY job_id LIMIT 1) AS job_ms,
@@ -96,20 +97,58 @@ WHERE job_id IN (
 SELECT 1 AS one FROM {{S}}.claimq_after LIMIT 1
 
 -- name: KEEP_STRAY
--- Jobs that others wait for, and that are not there: somebody has removed them
--- so that claimq did not hear of it (INSERT OR REPLACE).
+-- Jobs that others wait for, and that are not there, or are others than these
+-- waited for: somebody has removed them so that claimq did not hear of it
+-- (INSERT OR REPLACE).
 SELECT a.after_id AS id
 FROM {{S}}.claimq_after AS a INDEXED BY claimq_after_by_after
   CROSS JOIN {{S}}.claimq_job AS j
 WHERE j.job_id=a.job_id AND j.waits_for=a.after_id
   AND NOT EXISTS (
-    SELECT 1 FROM {{S}}.claimq_job AS w WHERE w.job_id=a.after_id)
+    SELECT 1 FROM {{S}}.claimq_job AS w
+    WHERE w.job_id=a.after_id AND w.awaited IS NOT NULL)
 ORDER BY a.after_id LIMIT :limit
 
 -- name: KEEP_LETTER
 -- Has the job a dead letter that is open?
 SELECT 1 AS one FROM {{S}}.claimq_letter INDEXED BY claimq_letter_by_ref
 WHERE ref=:job AND due IS NOT NULL AND source='lane' LIMIT 1
+
+-- name: KEEP_GROUP_ANY
+SELECT 1 AS one FROM {{S}}.claimq_group LIMIT 1
+
+-- name: KEEP_GROUPS
+-- Groups in the order of their numbers.  used is NULL of one that was in use
+-- after :old, or that has no time and is in use, as far as its heads tell.  Of
+-- any other it tells whether its time begins now: it has none, or has a job, or
+-- a lease or a start that counts.  (The + is that of LIMIT_SEEN.)
+SELECT group_id AS id, CASE
+  WHEN at_ms>:old THEN NULL
+  WHEN at_ms=0 THEN iif(EXISTS (SELECT 1 FROM {{S}}.claimq_head AS h
+    WHERE h.group_id=g.group_id AND h.place IS NOT NULL), NULL, 1)
+  ELSE EXISTS (SELECT 1 FROM {{S}}.claimq_policy AS l
+      WHERE l.lane=g.lane AND l.group_per_ms>:now-g.at_ms)
+    OR EXISTS (SELECT 1 FROM {{S}}.claimq_slot AS s
+      WHERE s.lane=g.lane AND s.group_id=g.group_id)
+    OR EXISTS (SELECT 1 FROM {{S}}.claimq_head AS h
+      WHERE h.group_id=g.group_id AND EXISTS (
+        SELECT 1 FROM {{LANE_INDEX}}
+        WHERE lane=h.lane AND partition=h.partition
+          AND {{JOB_BUCKET}}=+h.head_id AND {{LANE_THERE}})) END AS used
+FROM {{S}}.claimq_group AS g WHERE group_id>:from
+ORDER BY group_id LIMIT :limit
+
+-- name: KEEP_GROUPS_USED
+-- The time of the groups of a list begins at :now.
+UPDATE {{S}}.claimq_group SET at_ms=max(at_ms, :now)
+WHERE group_id IN (SELECT id FROM claimq__ids(:ids))
+
+-- name: KEEP_GROUPS_HEADS like VACUUM_DELETE
+DELETE FROM {{S}}.claimq_head
+WHERE (group_id, partition, capabilities) IN (
+  SELECT h.group_id, h.partition, h.capabilities FROM claimq__ids(:ids) AS l
+    CROSS JOIN {{S}}.claimq_head AS h ON h.group_id=l.id
+  LIMIT :limit)
 
 -- name: KEEP_EVENTS like KEEP_JOBS
 -- The newest one stays: no id is given twice.

@@ -779,7 +779,9 @@ CQ_PRIV void claimqGroupTook(
 }
 
 /*
-** Something happened to a job that stands with a group, or to its lease.
+** Something happened to a job that stands with a group, or to its lease.  If it
+** waited for a grant, its head may have gone meanwhile (claimqLaneForget()): the
+** next claim gives it another.
 */
 CQ_PRIV void claimqGroupChanged(CqOp *p, const CqSlotUse *pU){
   i64 iGroup = pU->iGroup;
@@ -791,6 +793,11 @@ CQ_PRIV void claimqGroupChanged(CqOp *p, const CqSlotUse *pU){
       iGroup = claimqColInt(&s, CQ_COL_LIMIT_GROUP_OF_group_id);
     }
     claimqStmtDone(p, &s);
+    if( iGroup==0 && p->rc==SQLITE_OK ){
+      s = claimqStmt(p, CQ_SQL_LIMIT_HEADLESS);
+      claimqBindInt(p, &s, CQ_LIMIT_HEADLESS_job, pU->iJob);
+      claimqExec(p, &s);
+    }
   }
   claimqGroupsLook(p, 0, &one);
 }

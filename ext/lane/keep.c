@@ -1,5 +1,5 @@
 /*
-** lane/keep.c: jobs that have ended, and events, are forgotten after a while.
+** lane/keep.c: what has ended is forgotten after a while: jobs, events, groups.
 **
 **     SELECT claimq_policy('mail', 'keep_ms', 3600000);      -- for an hour
 **     SELECT claimq_complete('qjc:17:1', :token);  -- and some older ones go
@@ -24,11 +24,16 @@
 **
 ** A job stays, however old, while another that has not ended waits for it,
 ** while its source key is taken, and while its dead letter is open.
+**
+** Groups are looked at in the same way: those go that were not in use for
+** CQ_KEEP_MS.  Whether one is in use is only asked when its time is over, and
+** then, if it is, its time begins anew.
 */
 #include "lane.h"
 
 #define CQ_KEEP_LOOK 128          /* Rows of each kind an ordinary call sees */
 #define CQ_KEEP_MOST 1024         /* Rows it removes at most, in each kind */
+#define CQ_KEEP_GROUPS "kept_group" /* In claimq_meta, as zCursor below */
 #define CQ_KEEP_CHUNK 1000        /* Rows that claimq_vacuum() sees at once */
 #define CQ_KEEP_WALK 100000       /* ... and in one call, if it has the lock */
 
@@ -76,8 +81,22 @@ struct CqRound {
   i64 iYoung;                     /* Since when something is too young to go,
                                   ** whatever its lane says: that ends a round
                                   ** of ordinary calls */
+  i64 iGroup;                     /* ... the same of groups */
+  u8 bGroups;                     /* Groups are to be looked at */
   u8 bAny;                        /* There is something to look at */
 };
+
+/*
+** 1 if a statement that is asked about a job gives a row.
+*/
+static int cqKeepAsk(CqOp *p, int eStmt, int iParam, i64 iJob){
+  CqStmt s = claimqStmt(p, eStmt);
+  int bRow;
+  if( iParam ) claimqBindInt(p, &s, iParam, iJob);
+  bRow = claimqStep(p, &s);
+  claimqStmtDone(p, &s);
+  return bRow;
+}
 
 /*
 ** Where the two kinds stand.  There is something to look at if a round is under
@@ -105,7 +124,10 @@ static void cqKeepRound(CqOp *p, CqRound *pR){
       pR->bAny = 1;
     }
   }
+  if( bRow ) pR->iGroup = claimqColInt(&s, CQ_COL_KEEP_CURSORS_grp);
   claimqStmtDone(p, &s);
+  pR->bGroups = iNow>CQ_KEEP_MS && (claimqSettings(p) & CQ_SET_LIMITS)
+             && cqKeepAsk(p, CQ_SQL_KEEP_GROUP_ANY, 0, 0);
 }
 
 /*
@@ -165,28 +187,17 @@ CQ_PRIV void claimqLaneNoEvents(CqOp *p, i64 iLast){
 */
 
 /*
-** A walk was at iOld, and has got to pW->iAt.
+** A walk was at iOld, and has got to iAt.
 */
-static void cqKeepCursorSet(CqOp *p, const CqWalk *pW, i64 iOld){
+static void cqKeepCursorSet(
+  CqOp *p, const char *zCursor, i64 iAt, i64 iOld
+){
   CqStmt s;
-  if( p->rc || pW->iAt==iOld ) return;
+  if( p->rc || iAt==iOld ) return;
   s = claimqStmt(p, CQ_SQL_KEEP_CURSOR_SET);
-  claimqBindText(p, &s, CQ_KEEP_CURSOR_SET_name,
-                 claimqStr(pW->pKind->zCursor));
-  claimqBindInt(p, &s, CQ_KEEP_CURSOR_SET_value, pW->iAt);
+  claimqBindText(p, &s, CQ_KEEP_CURSOR_SET_name, claimqStr(zCursor));
+  claimqBindInt(p, &s, CQ_KEEP_CURSOR_SET_value, iAt);
   claimqExec(p, &s);
-}
-
-/*
-** 1 if a statement that is asked about a job gives a row.
-*/
-static int cqKeepAsk(CqOp *p, int eStmt, int iParam, i64 iJob){
-  CqStmt s = claimqStmt(p, eStmt);
-  int bRow;
-  if( iParam ) claimqBindInt(p, &s, iParam, iJob);
-  bRow = claimqStep(p, &s);
-  claimqStmtDone(p, &s);
-  return bRow;
 }
 
 /*
@@ -350,7 +361,45 @@ CQ_PRIV int claimqLaneForgets(CqOp *p, i64 iJob){
   CqRound r;
   if( p->rc || !claimqKeepTurn(iJob, 1) ) return 0;
   cqKeepRound(p, &r);
-  return r.bAny;
+  return r.bAny || r.bGroups;
+}
+
+/*
+** Groups that nobody has used for CQ_KEEP_MS go, with their heads and starts;
+** what is left of one if these are many goes in a later round.
+*/
+static void cqKeepGroups(CqOp *p, i64 iStart){
+  CqStmt s = claimqStmt(p, CQ_SQL_KEEP_GROUPS);
+  CqIds used, gone;
+  i64 iAt = 0, n = 0;
+  memset(&used, 0, sizeof(used));
+  memset(&gone, 0, sizeof(gone));
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_from, iStart);
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_limit, CQ_KEEP_LOOK);
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_old, claimqNow(p)-CQ_KEEP_MS);
+  while( claimqStep(p, &s) ){
+    iAt = claimqColInt(&s, CQ_COL_KEEP_GROUPS_id);
+    n++;
+    if( claimqColType(&s, CQ_COL_KEEP_GROUPS_used)==SQLITE_NULL ) continue;
+    claimqIdsAdd(p, claimqColInt(&s, CQ_COL_KEEP_GROUPS_used) ? &used : &gone,
+                 iAt);
+  }
+  claimqStmtDone(p, &s);
+  if( used.n && p->rc==SQLITE_OK ){
+    s = claimqStmt(p, CQ_SQL_KEEP_GROUPS_USED);
+    claimqBindIds(p, &s, CQ_KEEP_GROUPS_USED_ids, &used);
+    claimqBindInt(p, &s, CQ_KEEP_GROUPS_USED_now, claimqNow(p));
+    claimqExec(p, &s);
+  }
+  if( gone.n && p->rc==SQLITE_OK ){
+    claimqVacuumList(p, CQ_SQL_LIMIT_OLD_GROUPS_START, &gone, CQ_KEEP_MOST);
+    claimqVacuumList(p, CQ_SQL_KEEP_GROUPS_HEADS, &gone, CQ_KEEP_MOST);
+    claimqVacuumList(p, CQ_SQL_LIMIT_OLD_GROUPS_DELETE, &gone, CQ_KEEP_MOST);
+  }
+  cqKeepCursorSet(p, CQ_KEEP_GROUPS, n<CQ_KEEP_LOOK ? 0 : iAt, iStart);
+  claimqIdsClear(&used);
+  claimqIdsClear(&gone);
 }
 
 /*
@@ -367,9 +416,10 @@ CQ_PRIV void claimqLaneForget(CqOp *p){
     if( p->rc==SQLITE_OK ) cqWalkOn(p, &w, CQ_KEEP_LOOK, CQ_KEEP_LOOK);
     cqWalkRemove(p, &w, CQ_KEEP_MOST);
     if( w.bEnd ) w.iAt = 0;
-    cqKeepCursorSet(p, &w, r.aiAt[i]);
+    cqKeepCursorSet(p, w.pKind->zCursor, w.iAt, r.aiAt[i]);
     cqWalkClear(&w);
   }
+  if( r.bGroups && p->rc==SQLITE_OK ) cqKeepGroups(p, r.iGroup);
 }
 
 /*
@@ -418,7 +468,7 @@ static void cqKeepVacuum(CqOp *p, CqVacuum *pV, int i, i64 iStart){
     }
     if( !pV->bLook && w.nSeen>=CQ_KEEP_WALK ) break;
   }
-  if( !pV->bLook ) cqKeepCursorSet(p, &w, iStart);
+  if( !pV->bLook ) cqKeepCursorSet(p, w.pKind->zCursor, w.iAt, iStart);
   cqWalkClear(&w);
 }
 

@@ -102,14 +102,15 @@ CREATE TABLE {{S}}.claimq_start(
 ) STRICT, WITHOUT ROWID;
 
 -- The groups of lanes that keep them: one row for each group_key.  A claim only
--- writes it if groups take turns or have a rate.  Whether its limits let one
--- more claim begin is what its leases and starts tell.
+-- writes it if groups take turns or have a rate; then at_ms is no earlier than
+-- its last claim.  Whether its limits let one more claim begin is what its leases
+-- and starts tell.
 CREATE TABLE {{S}}.claimq_group(
   group_id    INTEGER PRIMARY KEY,
   lane        TEXT NOT NULL,
   group_key   TEXT NOT NULL,
   turn        INTEGER NOT NULL DEFAULT 0,  -- its last one; 0: none yet
-  at_ms       INTEGER NOT NULL DEFAULT 0,  -- when its last claim began
+  at_ms       INTEGER NOT NULL DEFAULT 0,  -- when it was last seen in use
   UNIQUE(lane, group_key)
 ) STRICT;
 
