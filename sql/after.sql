@@ -79,7 +79,8 @@ FROM (SELECT a.job_id, a.after_id, CASE
     WHEN j.on_failure IS NULL THEN 'its job has no on_failure'
     WHEN j.terminal_at_ms IS NOT NULL OR p.job_id IS NULL
       OR p.terminal_at_ms IS NOT NULL THEN NULL
-    WHEN p.awaited IS NULL THEN 'after_id does not know that it is awaited'
+    WHEN p.awaited IS NULL THEN iif(j.waits_for>=a.after_id,
+      'after_id does not know that it is awaited', NULL)
     WHEN j.state<>'blocked' THEN 'its job is not blocked'
     WHEN j.waits_for<a.after_id THEN 'its job does not wait for it'
   END AS problem
