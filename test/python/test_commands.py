@@ -59,6 +59,8 @@ class Tests(Case):
         behind = self.submit("mail", "b", "after", "[%d]" % job)
         for reason in ("first", "second"):
             (_, claim, token), = self.claim("mail", "worker-a")
+            self.sql("SELECT claimq_step(?, ?, 'download', 'of the '||?)",
+                     claim, token, reason)
             self.sql("SELECT claimq_retry(?, ?, ?, 'delay_ms', 0)",
                      claim, token, reason)
         code, found = command_json("job", self.path, job)
@@ -77,6 +79,8 @@ class Tests(Case):
                                     "reason"]):
             self.assertIn(heading, lines)
         self.assertRegex(out, r"0 +worker-a .* retry +first\n")
+        self.assertRegex(out, r"step +stored +value\ndownload .* of the first\n")
+        self.assertNotRegex(out, "(?m)^(said|place|slot|awaited|head_id) ")
         code, out, _ = command("job", self.path, behind)
         self.assertIn("waits for  lane  state\n", out)
         code, out, errors = command("job", self.path, 4711)
@@ -168,6 +172,7 @@ class Tests(Case):
         lines = [line.split() for line in out.splitlines()]
         self.assertIn(["mail", "lease_ms", "60000"], lines)
         self.assertNotIn("max_active", out)
+        self.assertNotIn("fair", out)
         code, out, _ = command("policy", self.path, "*")
         self.assertIn(["*", "max_attempts", "3"],
                       [line.split() for line in out.splitlines()])
@@ -200,14 +205,22 @@ class Tests(Case):
         for n in range(60):
             self.sql("SELECT claimq_schedule(?, 'every 90 s', 'other', ?,"
                      " 'enabled', 0)", "other%02d" % n, n)
+        self.sql("SELECT claimq_schedule('west', '5 4 * * *', 'reports', 1,"
+                 " 'offset_minutes', -210)")
+        self.sql("SELECT claimq_schedule('zone', '5 4 * * *', 'reports', 1,"
+                 " 'timezone', 'Europe/Berlin')")
         code, rows = command_json("schedules", self.path)
         self.assertEqual((code, len(rows), rows[0]["next_at_ms"]),
-                         (0, 61, at))
+                         (0, 63, at))
         code, out, _ = command("schedules", self.path)
         lines = out.splitlines()
-        self.assertEqual(lines[0].split(), ["name", "lane", "spec", "next",
-                                            "last", "enabled", "payload"])
-        self.assertRegex(lines[1], r"^nightly +reports +0 3 .* yes +all$")
+        self.assertEqual(lines[0].split(),
+                         ["name", "lane", "spec", "clock", "next", "last",
+                          "enabled", "payload"])
+        self.assertRegex(lines[1],
+                         r"^nightly +reports +0 3 [*] [*] [*] +UTC .* yes +all$")
+        self.assertRegex(lines[-2], r"^west .* UTC-03:30 ")
+        self.assertRegex(lines[-1], r"^zone .* Europe/Berlin ")
 
     def test_workers(self):
         """Who holds something, or was seen in the last minute; nobody else."""

@@ -17,11 +17,11 @@
     claimq discard app.db --scope mail --all
     claimq cancel app.db 4711               end a job that nobody holds
     claimq change app.db 4711 --priority 9  while it waits
-    claimq revoke app.db 4711               take a job from who holds it
+    claimq revoke app.db 4711               take a job from its holder
     claimq pause app.db mail                nothing is claimed from this lane
     claimq resume app.db mail               until then
     claimq policy app.db mail lease_ms=60000      what holds for a lane
-    claimq vacuum app.db --older-than 7d    remove what is over
+    claimq vacuum app.db --older-than 7d    remove what has ended
 
 Only the commands of the second part and `board --write` open the file for
 writing.
@@ -198,7 +198,7 @@ def _changes(command):
     one.add_argument("--max-attempts", type=_number, metavar="N")
     one.add_argument("--max-reclaims", type=_number, metavar="N")
 
-    one = command("revoke", "take jobs from who holds them: the next claim is"
+    one = command("revoke", "take jobs from their holders: the next claim is"
                   " a new attempt")
     _ids(one)
 
@@ -218,11 +218,11 @@ def _changes(command):
                      help="an option of claimq_policy(), such as max_active=5;"
                      " without a value it is not said any more")
 
-    one = command("vacuum", "remove processed messages, settled letters and"
-                  " the like")
+    one = command("vacuum", "remove what has ended and need not be kept any"
+                  " longer: jobs, events, messages, letters")
     one.add_argument("--older-than", type=_time, metavar="TIME",
-                     help="and jobs and events that ended at least that long"
-                     " ago, such as 12h or 7d")
+                     help="all that ended at least this long ago, such as 12h"
+                     " or 7d, whatever the policies say")
 
 
 def _ids(one):

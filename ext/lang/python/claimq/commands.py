@@ -9,7 +9,7 @@ from .changes import OPTIONS, Changes, done
 from .live import present
 from .live import workers as workers_of
 from .look import COUNTS, Look, now_ms
-from .show import ago, as_json, facts, table
+from .show import ago, as_json, facts, offset, table
 
 YES, NO, USAGE, TROUBLE = 0, 1, 2, 3
 WHOLE = 1 << 20           # characters: nothing is cut
@@ -159,7 +159,8 @@ def job(options):
         return YES
     now = now_ms()
     facts(dict(found["job"], state=found["job"]["kind"]), now,
-          without=("kind", "bucket", "due", "slot", "type", "size"))
+          without=("kind", "said", "place", "head_id", "slot", "awaited",
+                   "type", "size"))
     if found["attempts"]:
         print()
         table(["attempt", "owner", "began", "ran", "outcome", "error"],
@@ -169,6 +170,11 @@ def job(options):
                     row["started_at_ms"]),
                 row["outcome"] or "running", row["error"]]
                for row in found["attempts"]], last=WHOLE)
+    if found["steps"]:
+        print()
+        table(["step", "stored", "value"],
+              [[row["name"], ago(now, row["at_ms"]) + " ago", row["value"]]
+               for row in found["steps"]], last=WHOLE)
     for heading, rows in (("waits for", found["after"]["before"]),
                           ("is waited for by", found["after"]["behind"])):
         if rows:
@@ -210,10 +216,11 @@ def schedules(options):
             if after is None:
                 break
     return _list(
-        rows, options, ["name", "lane", "spec", "next", "last", "enabled",
-                        "payload"],
+        rows, options, ["name", "lane", "spec", "clock", "next", "last",
+                        "enabled", "payload"],
         lambda row, now: [
             row["name"], row["lane"], row["spec"],
+            row["timezone"] or offset(row["offset_minutes"]),
             ago(row["next_at_ms"], now),
             row["last_at_ms"] and ago(now, row["last_at_ms"]) + " ago",
             "yes" if row["enabled"] else "no", row["payload"]])
@@ -316,7 +323,8 @@ def policy(options):
         table(["lane", "option", "value"], [
             ["*" if row["lane"] is None else row["lane"], name, value]
             for row in rows for name, value in row.items()
-            if name != "lane" and value is not None])
+            if name != "lane" and value is not None
+            and (name, value) != ("fair", 0)])
     return YES if rows else NO
 
 

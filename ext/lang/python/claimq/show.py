@@ -1,9 +1,13 @@
 """How the command `claimq` prints things: tables with headings, facts, JSON."""
 import datetime
 import json
+import re
 import sys
 
 from .look import plain
+
+# A cell that stands at the right: a number or a span of time, or nothing.
+_NUMBER = re.compile(r"(-?\d[\d.]*[a-z]*( ago)?)?")
 
 
 def ago(later, earlier):
@@ -22,6 +26,14 @@ def span(ms):
             return "%s%d%s" % (sign, seconds, name)
         seconds /= size
     return "%s%dd" % (sign, seconds)
+
+
+def offset(minutes):
+    """What local time is called that is this many minutes east of UTC."""
+    if not minutes:
+        return "UTC"
+    return "UTC%s%02d:%02d" % ("-" if minutes < 0 else "+",
+                               *divmod(abs(minutes), 60))
 
 
 def clock(at_ms, now):
@@ -49,7 +61,7 @@ def clean(value):
 def table(names, rows, last=40):
     """Columns of at most 40 characters, the last of at most `last`."""
     rows = [[clean(value) for value in row] for row in rows]
-    right = [all(cell[:1].isdigit() or cell[:1] in "-" for cell in column)
+    right = [all(_NUMBER.fullmatch(cell) for cell in column)
              for column in zip(*rows)] if rows else [False] * len(names)
     wide = [min(40, max(map(len, column)))
             for column in zip(names, *rows)]
