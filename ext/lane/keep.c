@@ -25,15 +25,18 @@
 ** A job stays, however old, while another that has not ended waits for it,
 ** while its source key is taken, and while its dead letter is open.
 **
-** Groups are looked at in the same way: those go that were not in use for
-** CQ_KEEP_MS.  Whether one is in use is only asked when its time is over, and
-** then, if it is, its time begins anew.
+** Groups are looked at in the same way, but only twice a day, because most
+** are used again and again: those go that were not in use for CQ_KEEP_MS.  Whether
+** one is in use is only asked when its time is over, and then, if it is, its
+** time begins anew.
 */
 #include "lane.h"
 
 #define CQ_KEEP_LOOK 128          /* Rows of each kind an ordinary call sees */
 #define CQ_KEEP_MOST 1024         /* Rows it removes at most, in each kind */
-#define CQ_KEEP_GROUPS "kept_group" /* In claimq_meta, as zCursor below */
+#define CQ_KEEP_GROUPS "kept_group" /* In claimq_meta, see cqKeepGroups() */
+#define CQ_KEEP_PAUSE 43200000    /* Between two rounds of groups: 12 hours */
+#define CQ_KEEP_GROUP 256         /* Groups an ordinary call sees then */
 #define CQ_KEEP_CHUNK 1000        /* Rows that claimq_vacuum() sees at once */
 #define CQ_KEEP_WALK 100000       /* ... and in one call, if it has the lock */
 
@@ -81,7 +84,7 @@ struct CqRound {
   i64 iYoung;                     /* Since when something is too young to go,
                                   ** whatever its lane says: that ends a round
                                   ** of ordinary calls */
-  i64 iGroup;                     /* ... the same of groups */
+  i64 iGroup;                     /* The cursor of groups */
   u8 bGroups;                     /* Groups are to be looked at */
   u8 bAny;                        /* There is something to look at */
 };
@@ -96,6 +99,16 @@ static int cqKeepAsk(CqOp *p, int eStmt, int iParam, i64 iJob){
   bRow = claimqStep(p, &s);
   claimqStmtDone(p, &s);
   return bRow;
+}
+
+/*
+** 1 if it is time to look at groups.  iGroup is positive while a round is under
+** way: the last group that was seen.  Negative: when the next one begins.  0:
+** none ever has.  (If the clock went back, a round begins early.)
+*/
+static int cqKeepGroupsDue(i64 iGroup, i64 iNow){
+  return iNow>CQ_KEEP_MS
+      && (iGroup>=0 || iNow>=-iGroup || -iGroup-iNow>CQ_KEEP_PAUSE);
 }
 
 /*
@@ -126,7 +139,8 @@ static void cqKeepRound(CqOp *p, CqRound *pR){
   }
   if( bRow ) pR->iGroup = claimqColInt(&s, CQ_COL_KEEP_CURSORS_grp);
   claimqStmtDone(p, &s);
-  pR->bGroups = iNow>CQ_KEEP_MS && (claimqSettings(p) & CQ_SET_LIMITS)
+  pR->bGroups = (claimqSettings(p) & CQ_SET_LIMITS)
+             && cqKeepGroupsDue(pR->iGroup, iNow)
              && cqKeepAsk(p, CQ_SQL_KEEP_GROUP_ANY, 0, 0);
 }
 
@@ -366,16 +380,22 @@ CQ_PRIV int claimqLaneForgets(CqOp *p, i64 iJob){
 
 /*
 ** Groups that nobody has used for CQ_KEEP_MS go, with their heads and starts;
-** what is left of one if these are many goes in a later round.
+** what is left of one if these are many goes in a later round.  The first round
+** begins CQ_KEEP_PAUSE after the first look, as each does after the one before.
 */
 static void cqKeepGroups(CqOp *p, i64 iStart){
-  CqStmt s = claimqStmt(p, CQ_SQL_KEEP_GROUPS);
+  i64 iNext = -claimqAddSat(claimqNow(p), CQ_KEEP_PAUSE), iAt = 0, n = 0;
   CqIds used, gone;
-  i64 iAt = 0, n = 0;
+  CqStmt s;
+  if( iStart==0 ){
+    cqKeepCursorSet(p, CQ_KEEP_GROUPS, iNext, 0);
+    return;
+  }
+  s = claimqStmt(p, CQ_SQL_KEEP_GROUPS);
   memset(&used, 0, sizeof(used));
   memset(&gone, 0, sizeof(gone));
-  claimqBindInt(p, &s, CQ_KEEP_GROUPS_from, iStart);
-  claimqBindInt(p, &s, CQ_KEEP_GROUPS_limit, CQ_KEEP_LOOK);
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_from, iStart>0 ? iStart : 0);
+  claimqBindInt(p, &s, CQ_KEEP_GROUPS_limit, CQ_KEEP_GROUP);
   claimqBindInt(p, &s, CQ_KEEP_GROUPS_now, claimqNow(p));
   claimqBindInt(p, &s, CQ_KEEP_GROUPS_old, claimqNow(p)-CQ_KEEP_MS);
   while( claimqStep(p, &s) ){
@@ -397,7 +417,7 @@ static void cqKeepGroups(CqOp *p, i64 iStart){
     claimqVacuumList(p, CQ_SQL_KEEP_GROUPS_HEADS, &gone, CQ_KEEP_MOST);
     claimqVacuumList(p, CQ_SQL_LIMIT_OLD_GROUPS_DELETE, &gone, CQ_KEEP_MOST);
   }
-  cqKeepCursorSet(p, CQ_KEEP_GROUPS, n<CQ_KEEP_LOOK ? 0 : iAt, iStart);
+  cqKeepCursorSet(p, CQ_KEEP_GROUPS, n<CQ_KEEP_GROUP ? iNext : iAt, iStart);
   claimqIdsClear(&used);
   claimqIdsClear(&gone);
 }
