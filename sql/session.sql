@@ -166,6 +166,14 @@ SELECT {{SESSION_MIXED :session}} AS mixed
 SELECT 1 FROM {{S}}.claimq_session
 WHERE session=:session AND state IS NOT NULL
 
+-- name: SESSION_RAISE
+-- The first batch of a session is later than is known, and nothing else of it
+-- has changed.  Where all batches are of the usual kind and none waits, there
+-- is nothing else that could.
+UPDATE {{S}}.claimq_session SET head=:head
+WHERE session=:session AND head<:head
+  AND state=2 AND due IS NULL AND since_ms IS NULL
+
 -- name: SESSION_FORGET like SESSION_LOOK
 -- A session that has no batches any more.
 DELETE FROM {{S}}.claimq_session WHERE session=:session

@@ -48,6 +48,7 @@ struct CqBest {
   int nSession;
   int bSerial;                    /* The claim is serial */
   int iPassed, nPassed;           /* What was passed over there, in the list */
+  int bBad;                       /* ... and a row that was corrupted */
 };
 
 /*
@@ -84,6 +85,27 @@ static int cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
 }
 
 /*
+** The same of a session whose first batch is iFirst.  If nothing was passed over
+** on the way there (bPassed), one such session need not be looked at: mostly it
+** is the one that the claim before this took from.
+*/
+static void cqKnownLate(
+  CqOp *p, CqClaim *pC, CqText session, i64 iFirst, int bPassed
+){
+  CqSession *pOwn = (CqSession*)&pC->own;
+  if( bPassed || pOwn->passed.n>=CQ_DUE_MOST || pOwn->iLate
+   || !pC->pDef->bWrites
+   || claimqNamesHas(&pOwn->wrong, session)
+  ){
+    cqKnownWrong(p, pC, session);
+    return;
+  }
+  pOwn->late.z = claimqTextDup(p, session);
+  pOwn->late.n = session.n;
+  if( pOwn->late.z ) pOwn->iLate = iFirst;
+}
+
+/*
 ** The session is the best one now.  Of the one that was nothing is taken, so
 ** what is known of it is wrong: it gives something, but later than that.
 */
@@ -93,7 +115,7 @@ static void cqKnownBest(
   CqSession *pOwn = (CqSession*)&pC->own;
   if( pBest->zSession ){
     CqText was = {pBest->zSession, pBest->nSession};
-    cqKnownWrong(p, pC, was);
+    cqKnownLate(p, pC, was, pBest->iSeq, pBest->nPassed>0 || pBest->bBad);
     sqlite3_free(pBest->zSession);
   }
   pBest->zSession = claimqTextDup(p, session);
@@ -113,7 +135,7 @@ static void cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
   CqSession *pOwn = (CqSession*)&pC->own;
   int bWrites = pC->pDef->bWrites;
   i64 iKept = pOwn->iKept;
-  int nPassed = pOwn->passed.n;
+  int nPassed = pOwn->passed.n, bBad = 0;
   const CqBatch *pB;
   CqStreams s;
   claimqStreamsOpen(p, &s, session, bWrites ? &pOwn->passed : 0,
@@ -121,12 +143,16 @@ static void cqKnownLook(CqOp *p, CqClaim *pC, CqText session, CqBest *pBest){
   while( (pB = claimqStreamsHead(p, &s))!=0 && pB->eWhy!=CQ_WHY_CLAIMABLE ){
     claimqBatchBad(p, pC, pB);
     claimqStreamsNext(p, &s, pB);
+    bBad = 1;
   }
   if( pB && pB->iSeq<pBest->iSeq
    && cqSessionGives(p, pC, session, pB, pBest->bSerial)
   ){
     cqKnownBest(p, pC, session, pBest, nPassed);
     pBest->iSeq = pB->iSeq;
+    pBest->bBad = bBad;
+  }else if( pB && pB->iSeq>=pBest->iSeq && pOwn->passed.n==nPassed ){
+    cqKnownLate(p, pC, session, pB->iSeq, bBad);
   }else if( !cqKnownWrong(p, pC, session) ){
     pOwn->passed.n = nPassed;
   }

@@ -68,6 +68,15 @@ static void cqSessionSelect(CqOp *p, CqClaim *pC, CqStreams *pS){
 }
 
 /*
+** Forget which session gives less than is known.
+*/
+static void cqSessionNotLate(CqSession *pOwn){
+  sqlite3_free((char*)pOwn->late.z);
+  pOwn->late.z = 0;
+  pOwn->iLate = 0;
+}
+
+/*
 ** What else a claim that has taken batches needs, where a row is kept for each
 ** session.  If all batches of this one are of the usual kind, and these stay
 ** where they are, the row stays true: see sql/schema/session.sql.
@@ -95,6 +104,7 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
   pOwn->passed.n = pOwn->due.n = pOwn->fresh.n = 0;
   pOwn->bNew = 0;
   claimqNamesClear(&pOwn->wrong);
+  cqSessionNotLate(pOwn);
   pOwn->bKept = (u8)claimqSessionKept(p);
   pOwn->bMove = pOwn->bLook = 0;
   pOwn->iKept = CQ_I64_MAX;
@@ -122,7 +132,7 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
   claimqStreamsClose(p, &s);
   if( pC->pDef->bWrites ){
     claimqClaimNeed(pC, pOwn->passed.n>CQ_PASS_FEW || pOwn->due.n>=CQ_DUE_FEW
-                     || pOwn->wrong.n>0);
+                     || pOwn->wrong.n>0 || pOwn->iLate);
     if( pC->ids.n>CQ_STAY_MOST ) pOwn->bMove = 1;
     cqSessionLookNeed(p, pC);
     if( (pOwn->bLook || (pOwn->bNew && pOwn->bMove))
@@ -192,6 +202,11 @@ static void cqSessionLooks(CqOp *p, CqClaim *pC){
       claimqSessionLeft(p, name);
     }
   }
+  if( pOwn->iLate && !pC->task.bAlone
+   && !claimqNamesHas(&pOwn->wrong, pOwn->late)
+  ){
+    claimqSessionRaise(p, pOwn->late, pOwn->iLate);
+  }
 }
 
 /*
@@ -249,6 +264,7 @@ CQ_PRIV void claimqSessionDone(CqClaim *pC){
   claimqIdsClear(&pOwn->due);
   claimqIdsClear(&pOwn->fresh);
   claimqNamesClear(&pOwn->wrong);
+  cqSessionNotLate(pOwn);
   sqlite3_free(pOwn->zSession);
 }
 

@@ -56,6 +56,18 @@ CQ_PRIV void claimqSessionLeft(CqOp *p, CqText session){
 }
 
 /*
+** The first batch of a session is iFirst, which nothing stands in front of, and
+** what is known of it is wrong.  (If no more than that was wrong, this takes a
+** quarter of what a look takes.)
+*/
+CQ_PRIV void claimqSessionRaise(CqOp *p, CqText session, i64 iFirst){
+  CqStmt s = claimqStmt(p, CQ_SQL_SESSION_RAISE);
+  claimqBindText(p, &s, CQ_SESSION_RAISE_session, session);
+  claimqBindCommonInt(p, &s, CQ_P_head, iFirst);
+  if( claimqExec(p, &s)==0 ) claimqSessionLook(p, session);
+}
+
+/*
 ** The answer of a statement that asks something of a session: does it have a
 ** row that is not 0?
 */

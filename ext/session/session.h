@@ -78,6 +78,7 @@ CQ_PRIV int claimqSessionKept(CqOp*);     /* Does the database keep that? */
 CQ_PRIV int claimqSessionMixed(CqOp*, CqText session);    /* Unusual batches? */
 CQ_PRIV void claimqSessionLook(CqOp*, CqText session);    /* It has batches, */
 CQ_PRIV void claimqSessionLeft(CqOp*, CqText session);    /* ... or may not */
+CQ_PRIV void claimqSessionRaise(CqOp*, CqText session, i64 iFirst);
 CQ_PRIV int claimqSessionGone(CqOp*, CqText session);     /* 1: forgotten */
 CQ_PRIV void claimqSessionCame(CqOp*, CqText session, int bUsual);
 CQ_PRIV void claimqSessionDeleted(CqOp*, CqCall*);
@@ -123,6 +124,8 @@ struct CqSession {
   CqSelect sel;
   CqIds passed, due;              /* For upkeep: see CqStreams */
   CqNames wrong;                  /* For upkeep: see any.c */
+  CqText late;                    /* A session that gives less than is known, */
+  i64 iLate;                      /* ... this and what follows; 0: none */
   CqIds fresh;                    /* For upkeep: rows of plain INSERTs */
   u8 bNew;                        /* One of them is taken, and gets this id */
   char zId[CQ_BATCH_ID_SZ];
