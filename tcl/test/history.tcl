@@ -118,6 +118,7 @@ proc history_work {seed me n} {
   for {set i 0} {$i < $n} {incr i} {
     lassign [history_make] op arglist form request
     if {[catch {oracle_resolve $arglist} arglist]} continue
+    if {[catch {oracle_resolve $form} form]} continue
     set ::whoami $me:$i
     history_write $fd [list begin $i $op $arglist $form $request [history_last]]
     set got [oracle_db [history_sql $op $arglist $form $request]]

@@ -22,7 +22,8 @@
 # when steps in front are left out.
 #
 # FORM, for claims: plain, limit N (LIMIT N in the SELECT), insert (INSERT ...
-# SELECT ... RETURNING), named (arguments by name in WHERE).
+# SELECT ... RETURNING), named (arguments by name in WHERE), done CLAIM TOKEN
+# OPTIONS (this one is completed first).
 
 if {[info commands do_oracle_test] ne ""} return
 source [file join [file dirname [info script]] oracle_model.tcl]
@@ -201,6 +202,12 @@ proc oracle_sql_claim {op arglist form request} {
     set from "$table WHERE [join $where { AND }]"
   }
   if {[lindex $form 0] eq "limit"} {append from " LIMIT [lindex $form 1]"}
+  if {[lindex $form 0] eq "done"} {
+    lassign $form - claim token opts
+    append from " WHERE done=json_array('$claim', '$token'[expr {
+      [dict exists $opts result] ? ", [model::lit [dict get $opts result]]"
+      : ""}])"
+  }
   set sql "SELECT [oracle_quoted $cols] FROM $from"
   if {$form eq "insert"} {set sql "INSERT INTO sink(v) $sql RETURNING v"}
   return $sql
@@ -435,6 +442,10 @@ proc oracle_model {op arglist form {request ""}} {
     if {$request ne "" && ![oracle_refused $op $arglist]} {
       set known [model::asked $request $whose]
     }
+    if {[lindex $form 0] eq "done"} {
+      lassign $form - claim token opts
+      model::verb complete $claim $token {} $opts $now
+    }
     switch [expr {$known ne "" ? "known" : $op}] {
       known {lindex $known 1}
       raw {model::fail [lindex $arglist 1]}
@@ -456,7 +467,8 @@ proc oracle_model {op arglist form {request ""}} {
   }
   if {$code == 0} {
     if {$request ne ""} {model::answered $request $op $whose $result}
-    if {$op in {verb lane reclaim requeue resolve cancel_job cancel_flow}} {
+    if {$op in {verb lane reclaim requeue resolve cancel_job cancel_flow}
+        || [lindex $form 0] eq "done"} {
       model::forget $now oracle_gone
     }
     model::newest_event
@@ -532,6 +544,7 @@ proc oracle_step {step} {
     return
   }
   if {[catch {oracle_resolve $arglist} arglist]} return
+  if {[catch {oracle_resolve $form} form]} return
   if {![oracle_has_place $op $arglist]} return
   set sql [oracle_sql $op $arglist $form $request]
   lappend ::O(sql) [oracle_readable $sql]

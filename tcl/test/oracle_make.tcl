@@ -213,7 +213,18 @@ proc oracle_last_claim {} {
   return [list @c:$label:$row @t:$label:$row]
 }
 
+# A claim, and one in six completes another first.
 proc oracle_make_claim {} {
+  lassign [oracle_make_plain_claim] op arglist form
+  if {$op ne "peek" && $form eq "plain" && [oracle_chance 30]} {
+    lassign [oracle_some_claim] claim token of
+    set form [list done $claim $token [expr {
+      $of eq "lane" ? [oracle_opts {result 40 {done 5}}] : {}}]]
+  }
+  return [list $op $arglist $form]
+}
+
+proc oracle_make_plain_claim {} {
   set now $::O(now)
   set common [list [oracle_owner] [oracle_ttl] [oracle_max] [oracle_inc]]
   set form [oracle_one [list plain plain plain insert named \

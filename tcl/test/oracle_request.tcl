@@ -19,7 +19,7 @@ proc oracle_refused {op arglist} {
 }
 
 # Calls that may have a request.  (Without LIMIT: it is the claim's maximum, and
-# no part of a repeat.)
+# no part of a repeat.  And not together with done: see test/done.test.)
 set oracle_requests {enqueue submit publish verb cancel_batch cancel_job
   cancel_flow revoke revoke_claim revoke_owner resolve ungrant change grant queue
   limit schedule unschedule requeue claim lane outbox contest reclaim
@@ -41,7 +41,7 @@ proc oracle_whose {op arglist} {
 
 proc oracle_may_ask {step} {
   lassign $step op arglist form
-  return [expr {$op in $::oracle_requests && [lindex $form 0] ne "limit"
+  return [expr {$op in $::oracle_requests && [lindex $form 0] ni {limit done}
     && !($op eq "verb" && [lindex $arglist 0] eq "guard")}]
 }
 
