@@ -77,7 +77,9 @@ static int cqColumnFind(const char *zCols, const char *zName, int nName){
   int iCol = 0;
   const char *z;
   for(z=zCols; *z; z=cqColumnNext(z), iCol++){
-    if( strncmp(z, zName, (size_t)nName)==0 && z[nName]==':' ) return iCol;
+    if( strcspn(z, ":")==(size_t)nName && strncmp(z, zName, (size_t)nName)==0 ){
+      return iCol;
+    }
   }
   return -1;
 }
@@ -155,26 +157,39 @@ static int cqVtabDisconnect(sqlite3_vtab *pVtab){
 ** Was this table created by CREATE VIRTUAL TABLE, in a database that lasts?  If
 ** not, it is the eponymous one, which is in main and has the module's name: so
 ** look into main, where the name stands already, if it is being written.
+** Returns an SQLite code.
 */
-static int cqVtabStored(sqlite3 *db, const CqTableDef *pDef, int argc,
-                        const char *const *argv){
+static int cqVtabStored(
+  const CqVtab *p, const char *const *argv, int *pbStored
+){
+  const char *zName = p->pDef->zName;
+  sqlite3 *db = p->pConn->db;
   sqlite3_stmt *pStmt = 0;
-  int rc, bFound = 0;
-  assert( argc>2 );
-  (void)argc;
-  if( sqlite3_stricmp(argv[1], "main")!=0 ) return 1;
-  if( sqlite3_stricmp(argv[2], pDef->zName)!=0 ) return 1;
-  if( sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE ) return 0;
+  CqOp op;
+  int rc;
+  *pbStored = !p->bTemp && (sqlite3_stricmp(argv[1], "main")!=0
+                            || sqlite3_stricmp(argv[2], zName)!=0);
+  if( p->bTemp || *pbStored
+   || sqlite3_txn_state(db, "main")!=SQLITE_TXN_WRITE
+  ){
+    return SQLITE_OK;
+  }
   rc = sqlite3_prepare_v2(db, claimqSql[CQ_SQL_SCHEMA_OBJECT].zSql, -1, &pStmt,
                           0);
   if( rc==SQLITE_OK ){
-    rc = sqlite3_bind_text(pStmt, CQ_SCHEMA_OBJECT_name, pDef->zName, -1,
+    rc = sqlite3_bind_text(pStmt, CQ_SCHEMA_OBJECT_name, zName, -1,
                            SQLITE_STATIC);
   }
-  if( rc==SQLITE_OK ) rc = sqlite3_bind_int(pStmt, CQ_SCHEMA_OBJECT_trigger, 0);
-  if( rc==SQLITE_OK ) bFound = sqlite3_step(pStmt)==SQLITE_ROW;
+  if( rc==SQLITE_OK ){
+    rc = sqlite3_bind_int64(pStmt, CQ_SCHEMA_OBJECT_trigger, 0);
+  }
+  claimqOpInit(&op, p->pConn);
+  claimqFailRc(&op, rc);
+  *pbStored = claimqSchemaRow(&op, pStmt);
   sqlite3_finalize(pStmt);
-  return bFound;
+  rc = op.rc;
+  claimqOpClear(&op);
+  return rc;
 }
 
 /* What became of a claim table in temp. */
@@ -241,14 +256,21 @@ static int cqVtabConnect(
   const CqTableDef *pDef = pModule->pDef;
   CqVtab *p = sqlite3_malloc(sizeof(*p));
   char *zCols;
-  int i, rc = SQLITE_NOMEM;
+  int i, rc, bStored;
+  (void)argc;
   if( p==0 ) return SQLITE_NOMEM;
   memset(p, 0, sizeof(*p));
   p->pConn = pModule->pConn;
   claimqConnRef(p->pConn);
   p->pDef = pDef;
   p->bTemp = sqlite3_stricmp(argv[1], "temp")==0;
-  if( !p->bTemp && cqVtabStored(db, pDef, argc, argv) ){
+  assert( argc>2 );
+  rc = cqVtabStored(p, argv, &bStored);
+  if( rc ){
+    cqVtabDisconnect(&p->base);
+    return rc;
+  }
+  if( bStored ){
     *pzErr = sqlite3_mprintf("claimq: " CQ_BAD_ARGUMENT ": %s needs no CREATE "
         "VIRTUAL TABLE: FROM %s(%s, ...)",
         pDef->zName, pDef->zName, pDef->aArg[0].zName);
@@ -262,6 +284,7 @@ static int cqVtabConnect(
     return SQLITE_ERROR_RETRY;
   }
   if( p->bTemp ) p->pConn->claims.nTemp++;
+  rc = SQLITE_NOMEM;
   zCols = sqlite3_mprintf("%s%s", pDef->zCols,
                           pDef->bClaimCols ? " " CQ_CLAIM_COLS : "");
   if( zCols ){
@@ -358,14 +381,15 @@ static int cqAliasOf(const CqVtab *p, int iCol){
 }
 
 /*
-** 1 if a constraint on result column iCol is an argument and nothing else: in a
-** table that claims, and where NULL means something (any session): SQLite, who
-** would compare the rows with NULL, is not to look at it again.
+** A table that only looks: 1 if a constraint on result column iCol, which has
+** the name of an argument, is that and nothing else, because NULL means
+** something there (any session): SQLite, who would compare the rows with NULL,
+** is not to look at it again.
 */
 static int cqAliasOnly(const CqVtab *p, int iCol){
   int iArg = cqAliasOf(p, iCol);
-  return iArg>=0
-      && (p->pDef->bWrites || (p->pDef->aArg[iArg].mFlag & CQ_A_NULL));
+  assert( iArg>=0 && !p->pDef->bWrites );
+  return (p->pDef->aArg[iArg].mFlag & CQ_A_NULL)!=0;
 }
 
 /*
@@ -408,8 +432,8 @@ static void cqVtabTerms(
       case SQLITE_INDEX_CONSTRAINT_OFFSET: aTerm[i].eOp = CQ_OP_OFFSET; break;
       default:                             aTerm[i].eOp = CQ_OP_OTHER;  break;
     }
-    if( !p->pDef->bWrites && (aTerm[i].iCol<p->nCol
-         || aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET)
+    if( !p->pDef->bWrites && (aTerm[i].iCol<p->nCol     /* LIMIT's is 0 */
+         || CQ_NEVER(aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET))
      && !cqTermPushed(p, pInfo, i)
     ){
       aTerm[i].bUsable = 0;
