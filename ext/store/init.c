@@ -187,6 +187,10 @@ struct CqInit {
   i64 iRules;                     /* The rules that write to it; 0: none yet */
 };
 
+/* The first format has none before it: what is for older ones is not in the
+** program then.  (test/migrate.test builds the next one.) */
+#define CQ_INIT_OLD(P) (CLAIMQ_SCHEMA_VERSION>1 ? (P)->iOld : 0)
+
 /*
 ** 1 if an object of the schema belongs into a database with these settings and
 ** features.
@@ -304,7 +308,7 @@ static void cqInitLook(CqOp *p, CqInit *pI, CqSchemaSeen *pSeen){
   pI->iOld = 0;
   if( iVersion==CQ_META_NONE ){
     claimqSchemaFree(p, pSeen);
-  }else if( iVersion>0 && iVersion<CLAIMQ_SCHEMA_VERSION ){
+  }else if( CQ_OLDER(iVersion) ){
     pI->iOld = iVersion;
   }else{
     claimqSchemaVerdict(p, pSeen, iVersion);
@@ -334,7 +338,7 @@ static void cqInitLoad(CqOp *p, CqTask *pTask){
   }
   pI->mFeature |= cqSettingsNeed(pI->mNew);
   if( p->rc==SQLITE_OK
-   && (pI->iOld || pI->mNew!=pI->mOld || pI->iRules<CLAIMQ_RULES
+   && (CQ_INIT_OLD(pI) || pI->mNew!=pI->mOld || pI->iRules<CLAIMQ_RULES
     || !cqInitDone(pI, &seen))
   ){
     pTask->eNeed = CQ_NEED_MANY;
@@ -350,9 +354,7 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj, int mSettings){
   char *zSql = claimqSchemaText(p, pObj, (mSettings & CQ_SET_CLOCK)!=0);
   claimqExecSql(p, zSql);
   sqlite3_free(zSql);
-  if( p->rc==SQLITE_ERROR && p->zErr && claimqSchemaUnfit(p->zErr)
-   && strncmp(p->zErr, "claimq:", 7)!=0
-  ){
+  if( p->rc==SQLITE_ERROR && CQ_ALWAYS(p->zErr) && claimqSchemaUnfit(p->zErr) ){
     char *zWhy = p->zErr;
     p->zErr = 0;
     p->rc = SQLITE_OK;
@@ -416,28 +418,48 @@ static char *cqSchemaAsk(CqOp *p, int eStmt, const char *zTable){
 }
 
 /*
+** The place in a text behind the words from zWords up to zEnd, which it has,
+** though perhaps with other white space.
+*/
+static const char *cqSchemaAfter(
+  const char *z, const char *zWords, const char *zEnd
+){
+  static const char zSpace[] = " \t\r\n";
+  for(; 1; z++){
+    const char *zAfter = z, *zText = z, *zWord = zWords;
+    assert( *z );
+    while( zWord<zEnd && *zText==*zWord ){
+      zAfter = &zText[1];
+      zText = zAfter + strspn(zAfter, zSpace);
+      zWord += 1 + strspn(&zWord[1], zSpace);
+    }
+    if( zWord>=zEnd ) return zAfter;
+  }
+}
+
+/*
 ** The text of a table that is there, columns of users included, with the
 ** default of its time or without.  The caller frees it.
 */
 static char *cqSchemaRetimed(CqOp *p, const CqSchemaObj *pObj, int bGiven){
   char *zOld = cqSchemaAsk(p, CQ_SQL_SCHEMA_STORED, pObj->zName);
   const char *zNow = strstr(pObj->zSql, claimqDefaultNow);
-  const char *z = zOld, *zLine = zNow;
-  char *zNew = 0;
+  const char *z, *zLine = zNow;
+  char *zNew;
   if( zOld==0 ) return 0;
   if( bGiven ){
     z = strstr(zOld, claimqDefaultNow);
-    if( z ) zNew = sqlite3_mprintf("%.*s%s", (int)(z-1-zOld), zOld,
-                                   &z[strlen(claimqDefaultNow)]);
+    assert( z );
+    zNew = sqlite3_mprintf("%.*s%s", (int)(z-1-zOld), zOld,
+                           &z[strlen(claimqDefaultNow)]);
   }else{
-    int n;
     while( zLine[-1]!='\n' ) zLine--;
-    n = (int)(zNow-1-zLine);                /* "  created_at_ms ... NOT NULL" */
-    while( (z = strchr(z, '\n'))!=0 && strncmp(++z, zLine, (size_t)n)!=0 ){}
-    if( z ) zNew = sqlite3_mprintf("%.*s %s%s", (int)(&z[n]-zOld), zOld,
-                                   claimqDefaultNow, &z[n]);
+    while( zLine[0]==' ' ) zLine++;         /* "created_at_ms ... NOT NULL" */
+    z = cqSchemaAfter(zOld, zLine, zNow-1);
+    zNew = sqlite3_mprintf("%.*s %s%s", (int)(z-zOld), zOld, claimqDefaultNow,
+                           z);
   }
-  if( zNew==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
+  if( zNew==0 ) p->rc = SQLITE_NOMEM;
   sqlite3_free(zOld);
   return zNew;
 }
@@ -595,7 +617,7 @@ static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
 */
 static void cqInitMigrate(CqOp *p, const CqInit *pI){
   const CqMigrate *pM;
-  if( pI->iOld==0 ) return;
+  if( CQ_INIT_OLD(pI)==0 ) return;
   for(pM=claimqMigrate; pM->iVersion && p->rc==SQLITE_OK; pM++){
     assert( pM[1].iVersion==0 || pM[1].iVersion>pM->iVersion );
     if( pM->iVersion>pI->iOld ) claimqExecSql(p, pM->zSql);
@@ -627,7 +649,7 @@ static void cqMakeApply(CqOp *p, CqTask *pTask){
   claimqCheckConfig(p);
   p->pConn->bChecked = 1;
   cqInitLook(p, &init, &seen);
-  if( init.iOld ) claimqSchemaVerdict(p, &seen, init.iOld);
+  if( CQ_INIT_OLD(&init) ) claimqSchemaVerdict(p, &seen, init.iOld);
   init.mFeature = pTask->mMake;
   if( seen.ae[0]==CQ_OBJ_NONE ) init.mFeature |= CQ_M_LANES;
   cqInitCreate(p, &init, &guard);
@@ -660,13 +682,13 @@ static void cqInitApply(CqOp *p, CqTask *pTask){
   memset(&guard, 0, sizeof(guard));
   cqInitMigrate(p, pI);
   cqInitObjects(p, pI, &guard);
-  if( pI->iOld ){
+  if( CQ_INIT_OLD(pI) ){
     CqStmt s = claimqStmt(p, CQ_SQL_META_MIGRATED);
     claimqBindInt(p, &s, CQ_META_MIGRATED_version, CLAIMQ_SCHEMA_VERSION);
     claimqExec(p, &s);
   }
   cqInitRules(p, pI);
-  if( pI->mNew!=pI->mOld || pI->iOld ) cqSettingsWrite(p, pI->mNew);
+  if( pI->mNew!=pI->mOld || CQ_INIT_OLD(pI) ) cqSettingsWrite(p, pI->mNew);
   claimqSchemaLook(p, &seen);
   cqSchemaProve(p, &seen);
   claimqTxnUnguard(p, pTask, &guard);

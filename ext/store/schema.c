@@ -20,11 +20,11 @@
 
 /*
 ** Step a statement that the cache does not know: 1 if there is a row.  0 if
-** there is none, there is no statement, or op has or gets an error.
+** there is none, or op has or gets an error.
 */
 CQ_PRIV int claimqSchemaRow(CqOp *p, sqlite3_stmt *pStmt){
   int rc;
-  if( p->rc || pStmt==0 ) return 0;
+  if( p->rc ) return 0;
   rc = sqlite3_step(pStmt);
   if( rc!=SQLITE_ROW && rc!=SQLITE_DONE ) claimqFailRc(p, rc);
   return rc==SQLITE_ROW;
@@ -209,7 +209,7 @@ static i64 cqMetaVersion(CqOp *p){
   sqlite3_stmt *pStmt = 0;
   i64 iVersion = CQ_META_ALIEN;
   int rc;
-  if( p->rc ) return CQ_META_ALIEN;
+  assert( p->rc==SQLITE_OK );
   rc = sqlite3_prepare_v2(p->db, claimqSql[CQ_SQL_META_VERSION].zSql, -1,
                           &pStmt, 0);
   if( rc==SQLITE_OK ) rc = sqlite3_step(pStmt);
@@ -285,7 +285,7 @@ CQ_PRIV int claimqSqlNames(const char *zSql, const char *zTable){
   size_t n = strlen(zTable);
   const char *z;
   for(z=zSql; (z = strstr(z, zTable))!=0; z+=n){
-    if( z[n]==0 || strchr("abcdefghijklmnopqrstuvwxyz_", z[n])==0 ) return 1;
+    if( strspn(&z[n], "abcdefghijklmnopqrstuvwxyz_")==0 ) return 1;
   }
   return 0;
 }
@@ -380,8 +380,9 @@ CQ_PRIV void claimqSchemaFree(CqOp *p, const CqSchemaSeen *pSeen){
   int i;
   for(i=0; i<CQ_NSCHEMA && p->rc==SQLITE_OK; i++){
     const CqSchemaObj *pObj = &claimqSchema[i];
-    if( pSeen->ae[i]>CQ_OBJ_LIKE || (pSeen->ae[i]!=CQ_OBJ_NONE
-         && (claimqSchemaIs(pObj, "table") || claimqSchemaIs(pObj, "index"))) ){
+    if( pSeen->ae[i]>CQ_OBJ_LIKE
+     || (pSeen->ae[i]!=CQ_OBJ_NONE && claimqSchemaIs(pObj, "table"))
+    ){
       claimqFailAlien(p, pObj);
     }
   }
@@ -418,7 +419,7 @@ CQ_PRIV void claimqSchemaVerdict(
   }else if( iVersion==CQ_META_ALIEN ){
     claimqFailAlien(p, &claimqSchema[0]);
   }else{
-    claimqFail(p, CQ_SCHEMA_MISMATCH, iVersion<CLAIMQ_SCHEMA_VERSION
+    claimqFail(p, CQ_SCHEMA_MISMATCH, CQ_OLDER(iVersion)
         ? "the tables are of schema version %lld, this claimq %s wants version "
           "%d: SELECT claimq_init() brings them there"
         : "the tables are of schema version %lld, this claimq %s knows version "
@@ -433,7 +434,8 @@ CQ_PRIV void claimqSchemaVerdict(
 */
 CQ_PRIV void claimqSchemaCheck(CqOp *p){
   CqSchemaSeen seen;
-  if( p->rc || p->pConn->bChecked ) return;
+  assert( !p->pConn->bChecked );
+  if( p->rc ) return;
   if( !claimqSchemaHas(p, claimqSchema[0].zName)
    || cqMetaVersion(p)!=CLAIMQ_SCHEMA_VERSION
   ){
