@@ -9,9 +9,10 @@
 **     -- claimq: not_initialised: ... SELECT claimq_init('sessions', 1)
 **
 ** because for each of these tables there is a module of its name, an eponymous
-** virtual table, which is empty.  SQLite takes it only where no table has the
-** name, and prepares its statements anew when there is one: so none of them, of
-** claimq's or of anybody else's, needs to know which tables are there.
+** virtual table, which is empty: its cursors are those of a list without keys
+** (id_list.c).  SQLite takes it only where no table has the name, and prepares
+** its statements anew when there is one: so none of them, of claimq's or of
+** anybody else's, needs to know which tables are there.
 **
 ** In a database without claimq, and where only one of a feature's tables is
 ** missing, it is no such table.
@@ -89,56 +90,6 @@ static int cqAbsentBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 }
 
 /*
-** xOpen.  Returns an SQLite code.
-*/
-static int cqAbsentOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
-  (void)pVtab;
-  *ppCsr = sqlite3_malloc(sizeof(**ppCsr));
-  if( *ppCsr==0 ) return SQLITE_NOMEM;
-  memset(*ppCsr, 0, sizeof(**ppCsr));
-  return SQLITE_OK;
-}
-
-static int cqAbsentClose(sqlite3_vtab_cursor *pCsr){
-  sqlite3_free(pCsr);
-  return SQLITE_OK;
-}
-
-/*
-** xFilter: there is nothing to find.
-*/
-static int cqAbsentFilter(
-  sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
-  int argc, sqlite3_value **argv
-){
-  (void)pCsr; (void)idxNum; (void)idxStr; (void)argc; (void)argv;
-  return SQLITE_OK;
-}
-
-/*
-** xNext, xEof, xColumn, xRowid: the end is reached at once.
-*/
-static int cqAbsentNext(sqlite3_vtab_cursor *pCsr){
-  (void)pCsr;
-  return SQLITE_OK;
-}
-static int cqAbsentEof(sqlite3_vtab_cursor *pCsr){
-  (void)pCsr;
-  return 1;
-}
-static int cqAbsentColumn(
-  sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
-){
-  (void)pCsr; (void)pCtx; (void)iCol;
-  return SQLITE_OK;
-}
-static int cqAbsentRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
-  (void)pCsr;
-  *piRowid = 0;
-  return SQLITE_OK;
-}
-
-/*
 ** xUpdate: a row is to be inserted (there is none to be updated or deleted).  A
 ** put of claimq's learns what is missing, and makes it.
 */
@@ -162,10 +113,10 @@ CQ_PRIV int claimqAbsentRegister(CqConn *pConn){
   static const sqlite3_module module = {
     .iVersion = 1, .xConnect = cqAbsentConnect,
     .xBestIndex = cqAbsentBestIndex, .xDisconnect = cqAbsentDisconnect,
-    .xOpen = cqAbsentOpen, .xClose = cqAbsentClose,
-    .xFilter = cqAbsentFilter, .xNext = cqAbsentNext, .xEof = cqAbsentEof,
-    .xColumn = cqAbsentColumn, .xRowid = cqAbsentRowid,
-    .xUpdate = cqAbsentUpdate,
+    .xOpen = claimqIdListOpen, .xClose = claimqIdListClose,
+    .xFilter = claimqIdListFilter, .xNext = claimqIdListNext,
+    .xEof = claimqIdListEof, .xColumn = claimqIdListColumn,
+    .xRowid = claimqIdListRowid, .xUpdate = cqAbsentUpdate,
   };
   int i, rc = SQLITE_OK;
   for(i=0; i<CQ_NSCHEMA && rc==SQLITE_OK; i++){

@@ -35,10 +35,10 @@ static char *cqFuncUsage(const CqFuncDef *pDef){
   int bPairs = pDef->nOpt>0 || pDef->bRest;
   char *z = sqlite3_mprintf("(");
   int i;
+  assert( pDef->nMin>0 || pDef->nArg==0 );
   for(i=0; i<pDef->nArg && z; i++){
-    z = sqlite3_mprintf("%z%s%s%s%s", z, i==pDef->nMin && i>0 ? " [" : "",
-        i==pDef->nMin && i==0 ? "[" : "", i ? ", " : "",
-        pDef->aArg[i].zName);
+    z = sqlite3_mprintf("%z%s%s%s", z, i==pDef->nMin ? " [" : "",
+        i ? ", " : "", pDef->aArg[i].zName);
   }
   if( z && pDef->nArg>pDef->nMin ) z = sqlite3_mprintf("%z]", z);
   if( z && bPairs ){

@@ -100,24 +100,17 @@ static void cqHelpArg(
 }
 
 /*
-** The options that a verb has in the disciplines, each once.
+** The options that a verb has in the disciplines, of which no two have the
+** same.
 */
 static void cqHelpVerb(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   const CqArgDef *aOpt;
-  int i, j, n, k;
+  int i, j, n;
   for(i=-1; (aOpt = claimqVerbOptions(i, &n))!=0; i++){
     for(j=0; j<n; j++){
-      const CqArgDef *aOther;
-      int m, bSeen = 0;
-      if( (aOpt[j].mVerb>>pDef->iData & 1)==0 ) continue;
-      for(k=-1; k<i && !bSeen; k++){
-        aOther = claimqVerbOptions(k, &m);
-        while( m-->0 && !bSeen ){
-          bSeen = strcmp(aOther[m].zName, aOpt[j].zName)==0
-               && (aOther[m].mVerb>>pDef->iData & 1);
-        }
+      if( aOpt[j].mVerb>>pDef->iData & 1 ){
+        cqHelpArg(p, pRows, pDef->zName, &aOpt[j], 0);
       }
-      if( !bSeen ) cqHelpArg(p, pRows, pDef->zName, &aOpt[j], 0);
     }
   }
 }
@@ -126,9 +119,7 @@ static void cqHelpVerb(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
 ** 1 if two options are the same to who gives them.
 */
 static int cqHelpSame(const CqArgDef *pA, const CqArgDef *pB){
-  return strcmp(pA->zName, pB->zName)==0 && pA->eType==pB->eType
-      && pA->bDefault==pB->bDefault && pA->iMin==pB->iMin
-      && pA->iMax==pB->iMax;
+  return strcmp(pA->zName, pB->zName)==0 && pA->eType==pB->eType;
 }
 
 /*
@@ -141,7 +132,7 @@ static void cqHelpLook(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
   int i, j, k, m, bSeen;
   for(i=0; (pD = claimqDiscipline(i))!=0; i++){
     const CqTableDef *pTab = &pD->aTable[0];
-    for(j=0; pTab->xNextAt && j<pTab->nArg; j++){
+    for(j=0; CQ_HOOK(pTab->xNextAt) && j<pTab->nArg; j++){
       if( !claimqLookIsOption(pTab, j, pDef->eLook==2) ) continue;
       for(k=bSeen=0; k<i && !bSeen; k++){
         pOther = claimqDiscipline(k);

@@ -14,6 +14,9 @@
 ** These are the leases that the caller will get, and so are not computed again.
 ** A list may be longer than the rows it brings: the keys after them have no
 ** lease, and its columns are NULL.
+**
+** absent.c has tables without rows, whose cursors are those of this one,
+** without a list.
 */
 #include "claimq_int.h"
 
@@ -71,7 +74,7 @@ static int cqIdBestIndex(sqlite3_vtab *pVtab, sqlite3_index_info *pInfo){
 /*
 ** xOpen.  Returns an SQLite code.
 */
-static int cqIdOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
+CQ_PRIV int claimqIdListOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   CqIdCursor *pNew = sqlite3_malloc(sizeof(*pNew));
   (void)pVtab;
   if( pNew==0 ) return SQLITE_NOMEM;
@@ -80,7 +83,7 @@ static int cqIdOpen(sqlite3_vtab *pVtab, sqlite3_vtab_cursor **ppCsr){
   return SQLITE_OK;
 }
 
-static int cqIdClose(sqlite3_vtab_cursor *pCsr){
+CQ_PRIV int claimqIdListClose(sqlite3_vtab_cursor *pCsr){
   sqlite3_free(pCsr);
   return SQLITE_OK;
 }
@@ -88,7 +91,7 @@ static int cqIdClose(sqlite3_vtab_cursor *pCsr){
 /*
 ** xFilter: the list that is bound, none if it is anything else.
 */
-static int cqIdFilter(
+CQ_PRIV int claimqIdListFilter(
   sqlite3_vtab_cursor *pCsr, int idxNum, const char *idxStr,
   int argc, sqlite3_value **argv
 ){
@@ -101,12 +104,12 @@ static int cqIdFilter(
   return SQLITE_OK;
 }
 
-static int cqIdNext(sqlite3_vtab_cursor *pCsr){
+CQ_PRIV int claimqIdListNext(sqlite3_vtab_cursor *pCsr){
   ((CqIdCursor*)pCsr)->i++;
   return SQLITE_OK;
 }
 
-static int cqIdEof(sqlite3_vtab_cursor *pCsr){
+CQ_PRIV int claimqIdListEof(sqlite3_vtab_cursor *pCsr){
   CqIdCursor *p = (CqIdCursor*)pCsr;
   return p->pIds==0 || p->i>=p->pIds->n;
 }
@@ -114,7 +117,7 @@ static int cqIdEof(sqlite3_vtab_cursor *pCsr){
 /*
 ** The key, or a column of the lease that its row is about to get.
 */
-static int cqIdColumn(
+CQ_PRIV int claimqIdListColumn(
   sqlite3_vtab_cursor *pCsr, sqlite3_context *pCtx, int iCol
 ){
   CqIdCursor *p = (CqIdCursor*)pCsr;
@@ -124,7 +127,9 @@ static int cqIdColumn(
   if( iCol==0 ){
     sqlite3_result_int64(pCtx, pIds->a[p->i]);
   }else if( iCol==2 ){
-    if( p->i<pIds->nTurn ) sqlite3_result_int64(pCtx, pIds->aTurn[p->i]);
+    if( CQ_ALWAYS(p->i<pIds->nTurn) ){
+      sqlite3_result_int64(pCtx, pIds->aTurn[p->i]);
+    }
   }else if( iCol>2 && CQ_ALWAYS(pIds->pRows) && p->i<pIds->pRows->nRow ){
     const CqCell *a = &claimqRow(pIds->pRows, p->i)[pIds->iLease];
     claimqCellResult(&a[iCol-3], pCtx);
@@ -132,7 +137,9 @@ static int cqIdColumn(
   return SQLITE_OK;
 }
 
-static int cqIdRowid(sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid){
+CQ_PRIV int claimqIdListRowid(
+  sqlite3_vtab_cursor *pCsr, sqlite3_int64 *piRowid
+){
   *piRowid = ((CqIdCursor*)pCsr)->i;
   return SQLITE_OK;
 }
@@ -145,13 +152,13 @@ CQ_PRIV int claimqIdListRegister(CqConn *pConn){
     .xConnect    = cqIdConnect,
     .xBestIndex  = cqIdBestIndex,
     .xDisconnect = cqIdDisconnect,
-    .xOpen       = cqIdOpen,
-    .xClose      = cqIdClose,
-    .xFilter     = cqIdFilter,
-    .xNext       = cqIdNext,
-    .xEof        = cqIdEof,
-    .xColumn     = cqIdColumn,
-    .xRowid      = cqIdRowid,
+    .xOpen       = claimqIdListOpen,
+    .xClose      = claimqIdListClose,
+    .xFilter     = claimqIdListFilter,
+    .xNext       = claimqIdListNext,
+    .xEof        = claimqIdListEof,
+    .xColumn     = claimqIdListColumn,
+    .xRowid      = claimqIdListRowid,
   };
   return sqlite3_create_module_v2(pConn->db, CQ_IDS_MODULE, &module, 0, 0);
 }

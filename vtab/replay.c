@@ -60,7 +60,7 @@
 */
 static sqlite3_stmt *cqPrepStmt(sqlite3 *db){
   sqlite3_stmt *p = sqlite3_next_stmt(db, 0);
-  while( p && sqlite3_sql(p) ) p = sqlite3_next_stmt(db, p);
+  while( CQ_ALWAYS(p) && sqlite3_sql(p) ) p = sqlite3_next_stmt(db, p);
   return p;
 }
 
@@ -72,7 +72,7 @@ static sqlite3_stmt *cqPrepStmt(sqlite3 *db){
 CQ_PRIV CqPrep *claimqPrepNow(CqConn *pConn){
   CqClaims *p = &pConn->claims;
   sqlite3_stmt *pStmt = cqPrepStmt(pConn->db);
-  sqlite3_stmt *pBelow = pStmt ? sqlite3_next_stmt(pConn->db, pStmt) : 0;
+  sqlite3_stmt *pBelow = sqlite3_next_stmt(pConn->db, pStmt);
   CqPrep *pPrep;
   i64 i;
   if( pBelow && sqlite3_sql(pBelow) ) pBelow = 0;
@@ -129,21 +129,23 @@ CQ_PRIV int claimqPrepFresh(CqConn *pConn, CqPrep *pPrep){
 ** That may have been said of an earlier statement, which was never run, at the
 ** same address.  So ask SQLite for the program: 1 if there is such a plan in
 ** it.  0 if not, which is remembered, or if the statement cannot be found
-** because it was prepared again, or if op has an error or gets one here.
+** because it was prepared again, or if op gets an error here.
 */
 CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
   sqlite3_stmt *p = cqPrepRunning(pOp->db, pPrep);
   sqlite3_stmt *pProgram = 0;
   char *zSql;
   int rc, bFound = 0;
-  if( pOp->rc || p==0 ) return 0;
+  assert( pOp->rc==SQLITE_OK );
+  if( p==0 ) return 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
   rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
             : SQLITE_NOMEM;
   while( rc==SQLITE_OK && !bFound && sqlite3_step(pProgram)==SQLITE_ROW ){
     const char *zOp = (const char*)sqlite3_column_text(pProgram, 1);
     const char *zP4 = (const char*)sqlite3_column_text(pProgram, 5);
-    bFound = zOp && zP4 && strcmp(zOp, "VFilter")==0 && claimqPlanBad(zP4);
+    bFound = CQ_ALWAYS(zOp) && zP4 && strcmp(zOp, "VFilter")==0
+          && claimqPlanBad(zP4);
   }
   if( rc==SQLITE_OK ) rc = sqlite3_reset(pProgram);
   claimqFailRc(pOp, rc);
@@ -306,7 +308,7 @@ static int cqValueSame(const CqCell *pCell, sqlite3_value *pVal){
       int n = sqlite3_value_bytes(pVal);
       const void *z = sqlite3_value_blob(pVal);
       return n==pCell->n
-          && (n==0 || (z && memcmp(z, pCell->u.z, (size_t)n)==0));
+          && (n==0 || (CQ_ALWAYS(z) && memcmp(z, pCell->u.z, (size_t)n)==0));
     }
   }
 }
@@ -421,8 +423,8 @@ CQ_PRIV CqAnswer *claimqReplayBegin(
   CqClaims *pClaims = &pOp->pConn->claims;
   CqAnswer *pNew;
   int i;
-  assert( pDef->nArg<=CQ_MAX_ARG && (pOp->rc || p->nUser>0) );
-  if( p && p->pAnswer && !claimqReplayActed(p) ){
+  assert( pDef->nArg<=CQ_MAX_ARG && p->nUser>0 );
+  if( p->pAnswer && !claimqReplayActed(p) ){
     claimqReplayForget(pClaims, p);
   }
   pNew = cqAnswerNew(pOp, nCol);

@@ -81,7 +81,7 @@ static void cqLeasesNext(CqOp *p, CqClaim *pC){
   for(i=0; (pD = claimqDiscipline(i))!=0 && p->rc==SQLITE_OK; i++){
     CqText all = {0, 0};
     CqStmt s;
-    if( pD->pLeases==0 ) continue;
+    if( !CQ_HOOK(pD->pLeases) ) continue;
     s = claimqStmt(p, *pD->pLeases);
     claimqBindCommonText(p, &s, CQ_P_owner, all);
     while( claimqStep(p, &s) ){

@@ -32,7 +32,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   int mSettings;
   if( !pC->bTime ){
-    if( pC->nMax>0 ) pC->pDef->xNext(p, pC);
+    pC->pDef->xNext(p, pC);
     return;
   }
   do{
@@ -57,9 +57,7 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   assert( pC->pDef->bWrites && pC->pDef->xStamp );
   assert( pTask->eNeed!=CQ_NEED_NOTHING && p->rc==SQLITE_OK );
-  if( (pTask->eNeed==CQ_NEED_TIDY || pC->bTidy) && !pTask->bAlone
-   && pC->pDef->xTidy
-  ){
+  if( (pTask->eNeed==CQ_NEED_TIDY || pC->bTidy) && !pTask->bAlone ){
     pC->pDef->xTidy(p, pC);
   }
   pC->pDef->xStamp(p, pC);
@@ -101,7 +99,7 @@ static void cqClaimDone(CqOp *p, CqClaim *pC){
 */
 
 /*
-** The text that was put together, never 0 unless op has an error.  The caller
+** The text that was put together, never 0 unless op gets an error.  The caller
 ** frees it.
 */
 static char *cqStrFinish(CqOp *p, sqlite3_str *pStr){
@@ -111,7 +109,7 @@ static char *cqStrFinish(CqOp *p, sqlite3_str *pStr){
   if( z==0 && n>0 ) rc = SQLITE_NOMEM;
   if( rc ){
     sqlite3_free(z);
-    if( p->rc==SQLITE_OK ) p->rc = rc;
+    p->rc = rc;
     return 0;
   }
   return z ? z : claimqTextDup(p, claimqStr(""));
@@ -208,8 +206,10 @@ static void cqClaimAnswerPrevious(
 static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
-  sqlite3_str *pStr = sqlite3_str_new(p->db);
+  sqlite3_str *pStr;
   int i, iEnd;
+  if( p->rc ) return;
+  pStr = sqlite3_str_new(p->db);
   sqlite3_str_appendall(pStr, "[");
   for(i=0; i<pC->pRows->nRow; i=iEnd){
     CqCell *a = claimqRow(pC->pRows, i);
@@ -266,7 +266,8 @@ static void cqClaimReplay(CqOp *p, CqTask *pTask){
   if( pTask->zAnswer==0 ) return;
   claimqJsonInit(&j, claimqStr(pTask->zAnswer));
   if( claimqJsonNext(&j)!=CQ_JSON_ARRAY ) return;
-  while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))>CQ_JSON_END ){
+  while( p->rc==SQLITE_OK ){
+    e = claimqJsonNext(&j);
     if( e==CQ_JSON_ARRAY ){
       cqClaimReplayPrevious(p, pC, &j, id, iFirst);
       continue;
@@ -316,7 +317,7 @@ CQ_PRIV void claimqClaim(
   CqOp *p, const CqTableDef *pDef, const CqVal *aArg, i64 nLimit, CqRows *pRows
 ){
   CqClaim c;
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   assert( nLimit>=0 && pRows->nRow==0 && pRows->nCol>0 );
   memset(&c, 0, sizeof(c));
   c.task.xLoad = cqClaimLoad;
@@ -332,7 +333,7 @@ CQ_PRIV void claimqClaim(
   if( c.done.z ) cqClaimDone(p, &c);
   cqClaimRequest(p, &c);
   if( pDef->bWrites ) claimqRun(p, &c.task);
-  else if( p->rc==SQLITE_OK ) cqClaimLoad(p, &c.task);
+  else if( CQ_ALWAYS(p->rc==SQLITE_OK) ) cqClaimLoad(p, &c.task);
   if( pDef->xDone ) pDef->xDone(&c);
   claimqIdsClear(&c.ids);
   sqlite3_free(c.task.zAnswer);

@@ -22,7 +22,7 @@ static void cqLookUnknown(CqOp *p, CqText name, const char *zMore){
   const CqDiscipline *pD;
   int i;
   for(i=0; zList && (pD = claimqDiscipline(i))!=0; i++){
-    if( pD->aTable[0].xNextAt ){
+    if( CQ_HOOK(pD->aTable[0].xNextAt) ){
       zList = sqlite3_mprintf("%z%s'%s'", zList, zList[0] ? ", " : "",
                               pD->zName);
     }
@@ -45,13 +45,15 @@ CQ_PRIV void claimqLookBegin(
   const CqDiscipline *pD;
   int i;
   memset(pLook, 0, sizeof(*pLook));
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   if( claimqTextEq(name, claimqStr("lanes")) && strstr(zMore, "'lanes'") ){
     pLook->bMany = 1;
     name.n--;
   }
   for(i=0; (pD = claimqDiscipline(i))!=0; i++){
-    if( pD->aTable[0].xNextAt && claimqTextEq(name, claimqStr(pD->zName)) ){
+    if( CQ_HOOK(pD->aTable[0].xNextAt)
+     && claimqTextEq(name, claimqStr(pD->zName))
+    ){
       break;
     }
   }
@@ -281,12 +283,12 @@ static i64 cqLookOne(CqOp *p, CqLook *pLook){
 */
 CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
   i64 iAt = CQ_NO_TIME;
-  int i, iArg = 0;
+  int i;
   if( !pLook->bMany ) return cqLookOne(p, pLook);
   if( p->rc ) return iAt;
-  while( (pLook->c.pDef->aArg[iArg].mFlag & CQ_A_NAME)==0 ) iArg++;
+  assert( pLook->c.pDef->aArg[0].mFlag & CQ_A_NAME );
   for(i=0; i<pLook->nScope && p->rc==SQLITE_OK; i++){
-    pLook->aArg[iArg].t = pLook->aScope[i];
+    pLook->aArg[0].t = pLook->aScope[i];
     iAt = claimqSooner(iAt, cqLookOne(p, pLook));
     if( iAt!=CQ_NO_TIME && iAt<=p->iNow ) break;
   }

@@ -129,7 +129,8 @@ CQ_PRIV int claimqOriginRead(
   CqJson j;
   int e = CQ_JSON_ERROR, i;
   for(i=0; i<nDef; i++) claimqRead(p, &aDef[i], 0, &aOut[i]);
-  if( p->rc || origin.z==0 ) return 1;
+  assert( p->rc==SQLITE_OK );
+  if( origin.z==0 ) return 1;
   claimqJsonInit(&j, origin);
   if( claimqJsonNext(&j)!=CQ_JSON_OBJECT ) return 0;
   while( p->rc==SQLITE_OK && (e = claimqJsonNext(&j))==CQ_JSON_KEY ){

@@ -133,7 +133,8 @@ static void cqStepApply(CqOp *p, CqTask *pTask){
 static int cqStepFast(CqOp *p, const CqStepCall *pC){
   CqStmt s;
   i64 n;
-  if( p->rc || pC->v.eVerb==CQ_RENEW
+  assert( p->rc==SQLITE_OK );
+  if( pC->v.eVerb==CQ_RENEW
    || (p->pConn->mSettings & CQ_SET_STRICT)
   ){
     return 0;
@@ -190,7 +191,7 @@ static void cqStepFunc(CqOp *p, CqCall *pCall){
     claimqMakes(c.v.pD->bStepSetting ? p : 0, &c.v.task, CQ_M_STEPS);
     claimqRun(p, &c.v.task);
   }
-  if( c.v.pD->xVerbDone ) c.v.pD->xVerbDone(&c.v);
+  if( CQ_HOOK(c.v.pD->xVerbDone) ) c.v.pD->xVerbDone(&c.v);
   if( p->rc==SQLITE_OK ){
     sqlite3_result_value(pCall->pCtx, c.pStored ? c.pStored : c.pValue);
   }

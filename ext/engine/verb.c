@@ -131,7 +131,7 @@ static void cqVerbOptions(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
   const CqDiscipline *pD = pV->pD;
   int nArg = pCall->pDef->nArg;
   CqArgDef aDef[CQ_MAX_OPT];
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   assert( CQ_VO_N+pD->nOpt<=CQ_MAX_OPT );
   claimqOptionDefaults(cqVerbOpt, CQ_VO_N, aOpt);
   claimqOptionDefaults(pD->aOpt, pD->nOpt, &aOpt[CQ_VO_N]);
@@ -278,7 +278,7 @@ CQ_PRIV int claimqVerbHolds(CqOp *p, CqText claimId){
   }
   if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
   sqlite3_free(v.zRevoked);
-  return bHolds && p->rc==SQLITE_OK;
+  return bHolds;
 }
 
 /*
@@ -301,7 +301,7 @@ CQ_PRIV void claimqVerbLoad(CqOp *p, CqTask *pTask){
                  : pV->pD->xSettle ? CQ_NEED_MANY
                  : pV->hold.nSize>1 ? CQ_NEED_UNDO : CQ_NEED_ONE;
     if( pV->eVerb==CQ_GUARD ) pV->task.iAnswer = 1;
-    if( pV->pD->xDecide ) pV->pD->xDecide(p, pV, &head);
+    if( CQ_HOOK(pV->pD->xDecide) ) pV->pD->xDecide(p, pV, &head);
     if( pV->bMore && pTask->eNeed==CQ_NEED_ONE ) pTask->eNeed = CQ_NEED_UNDO;
   }
   claimqStmtDone(p, &head);
@@ -357,8 +357,8 @@ CQ_PRIV void claimqVerbApply(CqOp *p, CqTask *pTask){
   claimqVerbBind(p, pV, &s);
   if( pV->pD->xBind ) pV->pD->xBind(p, pV, &s);
   n = claimqExec(p, &s);
-  if( pV->nExpect>=0 && n!=pV->nExpect ) claimqStale(p, pTask);
-  if( pV->bMore && pV->pD->xSettled ) pV->pD->xSettled(p, pV);
+  if( n!=pV->nExpect ) claimqStale(p, pTask);
+  if( pV->bMore && CQ_HOOK(pV->pD->xSettled) ) pV->pD->xSettled(p, pV);
 }
 
 /*
@@ -540,9 +540,7 @@ static void cqRevokeFunc(CqOp *p, CqCall *pCall){
   claimqRead(p, v.bByKey ? &job : &claim, pCall->apVal[0], &key);
   if( v.bByKey ){
     v.iHead = key.i;
-    for(i=0; (v.pD = claimqDiscipline(i))!=0; i++){
-      if( v.pD->eCancel==CQ_T_INT ) break;
-    }
+    for(i=0; (v.pD = claimqDiscipline(i))->eCancel!=CQ_T_INT; i++){}
   }else{
     v.claimId = key.t;
     v.pD = claimqVerbDiscipline(p, &v);
@@ -586,7 +584,7 @@ static void cqRevokeOwnerLoad(CqOp *p, CqTask *pTask){
   claimqNow(p);
   for(i=0; (pD = claimqDiscipline(i))!=0 && p->rc==SQLITE_OK; i++){
     CqStmt s;
-    if( pD->pLeases==0 ) continue;
+    if( !CQ_HOOK(pD->pLeases) ) continue;
     s = claimqStmt(p, *pD->pLeases);
     claimqBindCommonText(p, &s, CQ_P_owner, pR->owner);
     while( claimqStep(p, &s) ){

@@ -136,7 +136,7 @@ static int cqWaitAim(CqOp *p){
     p->rc = SQLITE_NOMEM;
     return 0;
   }
-  if( zDb && zDb[0] ) zWal = sqlite3_filename_wal(zDb);
+  if( CQ_ALWAYS(zDb) && zDb[0] ) zWal = sqlite3_filename_wal(zDb);
   sqlite3_file_control(p->db, CQ_SCHEMA, SQLITE_FCNTL_HAS_MOVED, &bMoved);
   return claimqWatchAim(p->pConn->pWatch, bMoved ? 0 : zDb, zWal ? zWal : "");
 }
@@ -247,7 +247,8 @@ static int cqWaitBusyTimeout(CqOp *p){
     ms = sqlite3_column_int(pStmt, CQ_COL_TXN_WAIT_BUSY_TIMEOUT_busy_timeout);
     rc = SQLITE_OK;
   }
-  claimqFailRc(p, rc==SQLITE_DONE ? SQLITE_OK : rc);
+  assert( rc!=SQLITE_DONE );
+  claimqFailRc(p, rc);
   sqlite3_finalize(pStmt);
   return ms;
 }

@@ -217,7 +217,7 @@ CQ_PRIV void claimqReadPlain(
 ){
   int bOk = pDef->eType==CQ_T_INT ? bInt : !bInt;
   memset(pOut, 0, sizeof(*pOut));
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   pOut->bGiven = 1;
   pOut->t = t;
   pOut->i = iVal;

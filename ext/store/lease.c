@@ -97,10 +97,8 @@ CQ_PRIV void claimqLeaseLost(
 ){
   const char *zId = claimId.z;
   int n = claimId.n;
-  assert( eVerdict>=CQ_HOLD_OK && eVerdict<=CQ_HOLD_EXPIRED );
+  assert( eVerdict>CQ_HOLD_OK && eVerdict<=CQ_HOLD_EXPIRED );
   switch( eVerdict ){
-    case CQ_HOLD_OK:
-      break;
     case CQ_HOLD_UNKNOWN:
       claimqFail(p, CQ_CLAIM_LOST,
           "claim %.*s is unknown, or its work is settled", n, zId);

@@ -82,8 +82,9 @@ CQ_PRIV void claimqFailRc(CqOp *p, int rc){
 }
 
 /*
-** Hand op's error, if it has one, to the function that pCtx belongs to.  Only
-** claimq__alone() has a code and no message, which stays in the task's own op.
+** Hand op's error, if it has one, to the function that pCtx belongs to.  A code
+** without a message gets SQLite's; that of claimq__alone() stays in the task's
+** own op.
 */
 CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
   if( p->rc==SQLITE_OK ) return;

@@ -58,7 +58,7 @@ CQ_PRIV void claimqRequestFor(
   CqOp *p, const char *zFunc, CqText scope, CqText owner
 ){
   CqRequest *pReq = p->pReq;
-  if( pReq==0 || p->rc ) return;
+  if( p->rc ) return;
   pReq->zFunc = zFunc;
   pReq->owner = owner;
   sqlite3_free(pReq->zScope);
@@ -111,12 +111,12 @@ static void cqRequestAnswer(CqOp *p, const CqStmt *pS, CqTask *pTask){
 
 /*
 ** 1 if the request was made before: the task has the answer then.  0 if it was
-** not, or op has an error: request_reused if it was made for something else.
+** not, or op gets an error: request_reused if it was made for something else.
 */
 CQ_PRIV int claimqRequestFind(CqOp *p, CqTask *pTask){
   CqRequest *pReq = p->pReq;
   CqStmt s;
-  if( pReq==0 || p->rc ) return 0;
+  assert( p->rc==SQLITE_OK );
   assert( pReq->zFunc && pReq->request.n>0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_FIND);
   claimqBindText(p, &s, CQ_REQUEST_FIND_request, pReq->request);
@@ -169,7 +169,7 @@ CQ_PRIV void claimqRequestKeep(CqOp *p, const CqTask *pTask){
   CqRequest *pReq = p->pReq;
   const char *zText = pTask->zAnswer ? pTask->zAnswer : pTask->zWord;
   CqStmt s;
-  if( pReq==0 || p->rc ) return;
+  if( p->rc ) return;
   assert( !pReq->bReplay && p->bWrote );
   assert( pTask->zAnswer==0 || pTask->zWord==0 );
   s = claimqStmt(p, CQ_SQL_REQUEST_KEEP);

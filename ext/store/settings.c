@@ -33,7 +33,7 @@ CQ_PRIV int claimqSettings(CqOp *p){
   if( claimqStep(p, &s) ){
     pConn->mSettings = (int)claimqColInt(&s, CQ_COL_META_SETTINGS_value);
     z = sqlite3_value_blob(claimqColValue(&s, CQ_COL_META_SETTINGS_name));
-    pConn->bUtf8 = z && memcmp(z, "se", 2)==0;
+    pConn->bUtf8 = CQ_ALWAYS(z) && memcmp(z, "se", 2)==0;
     iVersion = claimqColInt(&s, CQ_COL_META_SETTINGS_version);
     iRules = claimqColInt(&s, CQ_COL_META_SETTINGS_rules);
     pConn->bSettings = iVersion==CLAIMQ_SCHEMA_VERSION

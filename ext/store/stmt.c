@@ -73,7 +73,7 @@ CQ_PRIV void claimqStmtEmpty(CqConn *p){
 ** of claimq's own has said is not.
 */
 static void cqStmtFail(CqOp *p, const char *zSql, int rc){
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   p->mMissing |= p->pConn->mMissing;
   p->pConn->mMissing = 0;
   if( (rc & 0xff)==SQLITE_ERROR
@@ -94,8 +94,8 @@ static int cqStmtUpserts(const char *zSql, int mAbsent){
 
 /*
 ** Prepare one of our statements.  0 if op has an error or gets one here.
-** *pbLoose (if not 0) becomes 1 if it must not be kept: it is not to the letter
-** what it should be, or it names indexes that may go when the user rolls back.
+** *pbLoose becomes 1 if it must not be kept: it is not to the letter what it
+** should be, or it names indexes that may go when the user rolls back.
 */
 static sqlite3_stmt *cqPrepare(
   CqOp *p, int eStmt, unsigned int mFlag, u8 *pbLoose
@@ -105,7 +105,7 @@ static sqlite3_stmt *cqPrepare(
   char *zLoose = 0;
   int rc, mAbsent = 0;
   if( p->rc ) return 0;
-  if( claimqSql[eStmt].mFeature && pbLoose && strstr(zSql, "INDEXED BY") ){
+  if( claimqSql[eStmt].mFeature && strstr(zSql, "INDEXED BY") ){
     if( p->bOwnTxn || sqlite3_get_autocommit(p->db) ) p->pConn->bMade = 0;
     *pbLoose = p->pConn->bMade;
   }
@@ -117,7 +117,7 @@ static sqlite3_stmt *cqPrepare(
     claimqFailMissing(p, mAbsent);
     return 0;
   }
-  if( mAbsent && pbLoose && strstr(zSql, "INDEXED BY") ){
+  if( mAbsent && strstr(zSql, "INDEXED BY") ){
     zLoose = claimqSchemaLoose(p, zSql, mAbsent);
     if( zLoose==0 ) return 0;
     *pbLoose = 1;
@@ -134,8 +134,9 @@ static sqlite3_stmt *cqPrepare(
 ** Connect claimq_stmt, so that somebody empties the cache at close.
 */
 static void cqCacheOwn(CqOp *p){
+  u8 bLoose;
   if( !p->pConn->bOwned ){
-    sqlite3_finalize(cqPrepare(p, CQ_SQL_CACHE_OWN, 0, 0));
+    sqlite3_finalize(cqPrepare(p, CQ_SQL_CACHE_OWN, 0, &bLoose));
   }
 }
 
@@ -215,7 +216,7 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
   rc = sqlite3_reset(pStmt);
   /* What it says now was reported when it was stepped. */
   if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);
-  if( pConn->apStmt[pS->eStmt]==0 && pConn->bOwned && !pS->bLoose ){
+  if( pConn->apStmt[pS->eStmt]==0 && CQ_ALWAYS(pConn->bOwned) && !pS->bLoose ){
     if( claimqSql[pS->eStmt].nParam ) sqlite3_clear_bindings(pStmt);
     pConn->apStmt[pS->eStmt] = pStmt;
   }else{
@@ -241,9 +242,8 @@ static int cqStmtIdle(const CqConn *p, const sqlite3_stmt *pStmt){
 ** it explains.)
 */
 static int cqStmtHarmless(sqlite3_stmt *pStmt){
-  const char *zSql = sqlite3_sql(pStmt);
   return (sqlite3_stmt_readonly(pStmt) && !sqlite3_stmt_isexplain(pStmt))
-      || (zSql && sqlite3_strnicmp(zSql, "begin", 5)==0);
+      || sqlite3_strnicmp(sqlite3_sql(pStmt), "begin", 5)==0;
 }
 
 /*
@@ -402,7 +402,7 @@ CQ_PRIV void claimqBindValue(
 CQ_PRIV void claimqBindNull(CqOp *p, CqStmt *pS, int i){
   if( p->rc ) return;
   cqStmtBound(pS, i);
-  if( pS->bAgain ) cqBindRc(p, sqlite3_bind_null(pS->pStmt, i));
+  if( CQ_NEVER(pS->bAgain) ) cqBindRc(p, sqlite3_bind_null(pS->pStmt, i));
 }
 
 /*
@@ -501,10 +501,10 @@ CQ_PRIV CqText claimqColText(CqOp *p, const CqStmt *pS, int iCol){
 */
 static void cqExecLeft(CqOp *p, const char *zSql){
   const char *z = strstr(zSql, CQ_SCHEMA ".");
-  int n = 0;
+  int n;
   assert( z!=0 );
   z += sizeof(CQ_SCHEMA);
-  while( z[n]=='_' || (z[n]>='a' && z[n]<='z') ) n++;
+  n = (int)strspn(z, "abcdefghijklmnopqrstuvwxyz_");
   claimqFail(p, CQ_CONFLICT, "a trigger on %.*s left a row out", n, z);
 }
 

@@ -263,7 +263,7 @@ static void cqTxnJournal(CqOp *p){
   CqStmt s;
   if( p->rc ) return;
   sqlite3_file_control(p->db, CQ_SCHEMA, SQLITE_FCNTL_JOURNAL_POINTER, &pFile);
-  if( pFile && pFile->pMethods ) return;
+  if( CQ_ALWAYS(pFile) && pFile->pMethods ) return;
   s = claimqStmt(p, CQ_SQL_TXN_JOURNAL);
   if( claimqStep(p, &s)
    && claimqTextEq(claimqColText(p, &s, CQ_COL_TXN_JOURNAL_journal_mode),
@@ -321,7 +321,7 @@ struct CqAlone {
 */
 static void cqAloneFunc(CqOp *p, CqCall *pCall){
   CqAlone *pA = (CqAlone*)sqlite3_value_pointer(pCall->apVal[0], CQ_ALONE_TYPE);
-  if( pA==0 || pA->bDone ) return;
+  if( pA==0 || CQ_NEVER(pA->bDone) ) return;
   assert( pA->p->pConn==p->pConn && pA->pTask->bAlone );
   pA->bDone = 1;
   cqTxnWrite(pA->p, pA->pTask);
@@ -549,7 +549,9 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
   assert( !p->bFilter && sqlite3_get_autocommit(p->db) );
   if( pTask->bInit && cqTxnIdle(p, pTask) ) return;
   cqTxnWhole(p, pTask, 0);
-  if( cqIsBusy(p) && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE ){
+  if( cqIsBusy(p)
+   && CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE)
+  ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
     cqTxnWhole(p, pTask, 1);
@@ -618,7 +620,7 @@ static void cqTxnMake(CqOp *p, CqTask *pTask){
   }
   if( p->rc==SQLITE_OK ) cqTxnMakeAll(p, pTask, 0);
   if( cqIsBusy(p) && sqlite3_get_autocommit(p->db)
-   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
+   && CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE)
   ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
@@ -765,9 +767,7 @@ CQ_PRIV void claimqStale(CqOp *p, const CqTask *pTask){
     claimqFail(p, CQ_CONFLICT, "%s could not write the rows that it has read: "
         "a trigger on their table left them out", pTask->zWhat);
   }else{
-    p->rc = SQLITE_BUSY;
-    p->zErr = sqlite3_mprintf("%s", sqlite3_errstr(SQLITE_BUSY));
-    if( p->zErr==0 ) p->rc = SQLITE_NOMEM;
+    p->rc = SQLITE_BUSY;          /* Its message is SQLite's */
   }
 }
 
@@ -814,7 +814,7 @@ CQ_PRIV int claimqCheckClock(CqOp *pOp, sqlite3_context *pCtx){
   if( sqlite3_stmt_status(pOp->pClock, SQLITE_STMTSTATUS_REPREPARE, 0) ){
     claimqConnDoubt(pConn);
   }
-  if( !pConn->bWritable || !pConn->bSettings
+  if( !pConn->bWritable || CQ_NEVER(!pConn->bSettings)
    || (pOp->bClock && (pConn->mSettings & CQ_SET_CLOCK))
   ){
     claimqOpInit(&op, pConn);
@@ -838,7 +838,7 @@ CQ_PRIV int claimqCheckClock(CqOp *pOp, sqlite3_context *pCtx){
 
 /*
 ** Is a writing statement of this connection under way?  1 if so; 0 if not, or
-** if op has an error or gets one here.
+** if op gets an error here.
 **
 ** SQLite counts them and tells nobody, but refuses a savepoint while there are
 ** any.  What it counts are the statements that sqlite3_stmt_busy() and not
@@ -848,7 +848,7 @@ CQ_PRIV int claimqCheckClock(CqOp *pOp, sqlite3_context *pCtx){
 */
 static int cqTxnWriting(CqOp *p){
   CqConn *pConn = p->pConn;
-  if( p->rc ) return 0;
+  assert( p->rc==SQLITE_OK );
   if( pConn->nManyStmt>0 ){
     pConn->nManyStmt--;
   }else{
