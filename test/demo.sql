@@ -4,12 +4,9 @@
 .print
 .print == claimq in two minutes =============================================
 .print
-.print A queue is a few ordinary tables of your database.
-.print "   SELECT claimq_init();"
-SELECT claimq_init() AS schema_version;
-
-.print
-.print Three jobs for a lane called mail: one is urgent, and one is for later.
+.print A queue is a few ordinary tables of your database, which come with the
+.print first job.  Here are three for a lane called mail: one is urgent, and one
+.print is for later.
 .print "   SELECT claimq_submit('mail', 'Your code is 4711', 'priority', 10);"
 SELECT claimq_submit('mail', 'Welcome, Ann!', 'now_ms', 1000) AS job_id
 UNION ALL

@@ -19,12 +19,12 @@
 -- claimqMakes() in the function that puts the first row; all that only reads,
 -- updates or deletes need not know whether the table is there (vtab/absent.c).
 --
--- All tables are ordinary tables in main and may be read with plain SQL.  Rows
--- may be added with plain INSERT; defaults and triggers fill what is not
--- given.  (The triggers call pure functions of claimq: the extension must be
--- loaded where rows are inserted.)  Everything else is done by claimq's own
--- functions.  SQLite's JSON functions are not used here: older versions do not
--- let a trigger call them where trusted_schema is off.
+-- All tables are ordinary tables in main and may be read with plain SQL.  Jobs,
+-- batches and messages may be added with plain INSERT, also where the extension
+-- is not loaded: defaults fill what is not given, and constraints refuse what
+-- they can.  Everything else is done by claimq's own functions.  SQLite's JSON
+-- functions are not used here: older versions do not let a constraint or a
+-- trigger call them where trusted_schema is off.
 --
 -- The tables are STRICT, so that a column holds what it says; payloads are of
 -- type ANY and keep the type and bytes they were given.

@@ -112,7 +112,8 @@ def _live(command):
                      metavar="NAME", help="a name that browsers may call this"
                      " board by, such as that of a proxy (NAME or NAME:PORT)")
     one.add_argument("--write", action="store_true",
-                     help="allow requeue, discard, revoke and cancel")
+                     help="allow requeue, discard, revoke, cancel, pause and"
+                     " resume")
 
 
 def _looks(command):
