@@ -313,13 +313,19 @@ proc package_ruby {libraries out} {
 }
 
 #--------------------------------------------------------------------------
-# PHP: one file.  The library is that of make install or of the .deb; for the
-# tests it is put beside it.
+# PHP: one file, of those in the folder; a class comes behind the one that it
+# extends.  The library is that of make install or of the .deb; for the tests it
+# is put beside it.
 
 proc package_php {libraries out} {
   global root only_here
   if {$only_here} {put_files $out/php {*}[dict values $libraries]}
-  put_text $out/Claimq.php $root/ext/lang/php/Claimq.php
+  set all [read_file $root/ext/lang/php/claimq/Claimq.php]
+  foreach name {Held Job Patience Holder Loop Worker Loops Contest} {
+    append all [regsub {^<\?php\ndeclare\(strict_types=1\);\n} \
+      [read_file $root/ext/lang/php/claimq/$name.php] ""]
+  }
+  put_string $out/Claimq.php [string map [list @VERSION@ [dist_version]] $all]
   return [list $out/Claimq.php]
 }
 

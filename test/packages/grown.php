@@ -169,18 +169,21 @@ $parts = [
         echo lines($db, "SELECT error_class, reason LIKE 'JsonException: %'
             FROM claimq_letter");
     },
-    // As many processes as it says; what is not begun is given back when it
-    // stops, while the others are at work.
+    // As many processes as it says, and one that renews for all of them; what
+    // is not begun is given back when it stops, while the others are at work.
     'concurrency' => function () use ($path, $quiet) {
         $db = Claimq::open($path);
-        $db->exec('CREATE TABLE at_work(pid)');
+        $db->exec('CREATE TABLE at_work(pid, renewing)');
         for ($n = 0; $n < 9; $n++) {
             Claimq::submit($db, 'l', $n);
         }
         $db->close();
         $worker = new ClaimqWorker($path, 'l', function () use ($path) {
             $db = Claimq::open($path);
-            $db->exec('INSERT INTO at_work VALUES (' . getmypid() . ')');
+            $renewing = substr_count((string) shell_exec('ps -o args= --ppid '
+                . posix_getppid()), 'ClaimqHolder::renew');
+            $db->exec('INSERT INTO at_work VALUES (' . getmypid()
+                . ", $renewing)");
             $is = fn ($sql, $n) => limit($sql, fn () => $db->querySingle(
                 "SELECT count(*) FROM $sql") === $n);
             $is('(SELECT DISTINCT pid FROM at_work)', 3);
@@ -191,6 +194,7 @@ $parts = [
         $db = Claimq::open($path);
         echo lines($db, 'SELECT state, attempt_index, count(*) FROM claimq_job
             GROUP BY 1, 2');
+        echo lines($db, "SELECT DISTINCT 'renewing: ' || renewing FROM at_work");
         $db->close();
         $worker = new ClaimqWorker($path, 'l', fn () => null, concurrency: 2,
             log: $quiet);
