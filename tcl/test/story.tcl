@@ -210,6 +210,7 @@ proc story {language program {kills 15}} {
   story_outcomes
   story_sigterm
   story_lost
+  story_cancelled
   story_together
   story_wakes
   story_odd
@@ -391,6 +392,32 @@ proc story_lost {} {
       SELECT payload, state, owner FROM claimq_job WHERE job_id=$id
     }]
   } {{revoked {lost l1}} {exit 0} {{lost l1} active operator}}
+}
+
+# A handler learns of a cancel within 100 ms, wherever the worker is between two
+# looks: each of twenty does.  The machine may be busy with something else, so
+# there are ten tries.
+proc story_cancelled {} {
+  step a-cancel-is-seen-within-100-ms {
+    set pid [start_worker q 600000 1]
+    for {set try 1} {$try <= 10} {incr try} {
+      for {set i 1} {$i <= 20} {incr i} {
+        set name q$try-$i
+        set id [db one {SELECT claimq_submit('q', 'lost ' || $name)}]
+        until_file $name.begun
+        after [expr {$i*7}]
+        db eval {SELECT claimq_cancel($id, 'force', 1)}
+        set start [clock milliseconds]
+        until_file $name.lost
+        set slow [expr {[clock milliseconds] - $start > 100}]
+        if {$slow} break
+      }
+      if {!$slow} break
+    }
+    list $slow [lindex [end_worker $pid] 0] [db eval {
+      SELECT DISTINCT state FROM claimq_job WHERE lane='q'
+    }]
+  } {0 {exit 0} cancelled}
 }
 
 # Several handlers of one worker at once, and each of their jobs is renewed.
@@ -588,6 +615,29 @@ proc write_file {file text} {
   close $fd
 }
 
+# What each README shows in its code, and what it explains, by regular
+# expressions.
+set S(shown) {
+  {[sS]ubmit\(} {max_?[aA]ttempts} max_active claimq_schedule claimq_letter
+  claimq_requeue keep_ms {[sS]tep(_json)?[(]} now_ms {[dD]rain} {\[Service\]}
+  Outbox Session Contest {[dD]one\(} {(?i)lost}
+}
+set S(explained) {
+  {[cC]oncurrency} {[lL]anes?} {[tT]ask\(} {Release} {[hH]eaders} error_class
+  last_error {[cC]reate} {[sS]ynchronous} NORMAL {at least once} FULL
+  {cannot be stored|left out} {json|JSON} SIGTERM
+}
+
+# Those of them that a README lacks.
+proc readme_lacks {language} {
+  set text [read_file $::T(root)/ext/lang/[string map {bun node deno node} \
+    $language]/README.md]
+  set code [join [regexp -all -inline -- {(?n)^```\w*\n(?:.*\n)*?```$} $text]]
+  return [concat \
+    [lmap rx $::S(shown) {if {[regexp $rx $code]} continue; set rx}] \
+    [lmap rx $::S(explained) {if {[regexp $rx $text]} continue; set rx}]]
+}
+
 # The first programs of a README, run as they stand there: one puts an order and
 # its job into app.db, another works on it until SIGTERM, and a third completes
 # a job in the transaction that puts it into the table sent.
@@ -595,6 +645,7 @@ proc readme_story {language first worker {own ""}} {
   global S
   array set S [list language $language start {} pids {} n 0]
   file delete {*}[glob -nocomplain app.db* *.out]
+  step the-README-shows-everything {readme_lacks $language} {}
   step the-first-program-of-the-README {
     exec {*}$first 2>@1
     open_db app.db

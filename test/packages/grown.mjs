@@ -299,6 +299,20 @@ const parts = {
       }
     }, {...quiet, concurrency: 2, leaseMs: 600000});
     say('begun', await worker.run(), 'own lost', own.lost.aborted);
+
+    // Short jobs that keep the worker busy do not keep it from looking.
+    let lost = false;
+    for (const payload of ['long', 'short']) claimq.submit(db, 's', payload);
+    await new claimq.Worker(file, 's', async job => {
+      if (job.payload === 'short') {
+        if (!lost) claimq.submit(db, 's', 'short');
+        return;
+      }
+      all(db, "SELECT claimq_cancel(?, 'force', 1)", job.id);
+      await until(() => job.lost.aborted);
+      lost = true;
+    }, {...quiet, concurrency: 2, leaseMs: 600000}).drain();
+    say('lost', lost);
     db.close();
   },
 

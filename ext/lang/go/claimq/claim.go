@@ -3,7 +3,6 @@ package claimq
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -162,44 +161,43 @@ func (h *heart) claims() (claims []*Claim, ids []string) {
 	return claims, ids
 }
 
+// beat looks twenty times a second whether all claims hold still.  It does not
+// wait for that: with short jobs it would be woken by the end of each.
 func (h *heart) beat(ctx context.Context) {
 	third := max(h.lease/3, time.Millisecond)
-	pulse := min(third, 100*time.Millisecond)
-	for due := time.Now().Add(third); ctx.Err() == nil; {
+	for due := time.Now().Add(third); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(third, 50*time.Millisecond)):
+		}
 		claims, ids := h.claims()
-		gone, err := false, error(nil)
-		if len(ids) > 0 {
-			gone, err = h.wait(ctx, pulse, ids...)
-		}
-		if len(ids) == 0 || err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pulse):
-			}
-		}
 		over := time.Now().After(due)
 		if over {
 			due = time.Now().Add(third)
+		} else if !h.gone(ids[:min(len(ids), asked)]) {
+			continue
 		}
 		for _, claim := range claims {
-			mine := gone && !over
-			if mine { // is it this one?
-				mine, _ = h.wait(ctx, 0, claim.ClaimID)
-			}
-			if mine || over {
+			if over || h.gone([]string{claim.ClaimID}) {
 				h.renew(claim)
 			}
 		}
 	}
 }
 
-// wait waits until one of these claims does not hold any more.
-func (h *heart) wait(ctx context.Context, limit time.Duration,
-	ids ...string) (gone bool, err error) {
-	list, _ := json.Marshal(ids)
-	err = one(ctx, h.db, &gone, "SELECT claimq_wait(?, 'claims', ?)",
-		limit.Milliseconds(), string(list))
-	return gone, err
+const asked = 1024 // claims that claimq_wait takes
+
+// gone tells whether one of these claims does not hold any more.
+func (h *heart) gone(ids []string) (gone bool) {
+	if len(ids) > 0 {
+		err := one(context.Background(), h.db, &gone,
+			"SELECT claimq_wait(0, 'claims', ?)", list(ids))
+		if err != nil {
+			h.log("claimq: looking at what is held: %v", err)
+		}
+	}
+	return gone
 }
 
 // renew renews a claim, or learns that it is lost.  One that the handler has

@@ -20,13 +20,13 @@ import java.util.stream.Collectors;
 /**
  * What is held, and the thread that keeps it, on a connection of its own.
  *
- * <p>The thread renews a claim when a third of its lease is over, and asks ten
- * times a second whether all of them still hold: one that was taken away
+ * <p>The thread renews a claim when a third of its lease is over, and asks
+ * twenty times a second whether all of them still hold: one that was taken away
  * (claimq_revoke, claimq_cancel with force, a lease that ended and another
  * worker) is lost then.  After a stop() it gives back what is not begun.
  */
 abstract class Holder<C extends Claim> extends Patient {
-  private static final int BEAT_MS = 100;
+  private static final int BEAT_MS = 50;
   private static final int ASKED = 1024; // claims that claimq_wait takes
 
   final String file;

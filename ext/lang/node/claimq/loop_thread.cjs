@@ -12,6 +12,8 @@ const {waitingCures} = require('./job.cjs');
 const {Patience} = require('./patience.cjs');
 const {Waiter} = require('./waiter.cjs');
 
+const LOOK_MS = 50;
+const ASKED = 1024;         // claims that claimq_wait takes
 const {file, asks, wait, leaseMs, batch, concurrency, drain, options, flag} =
   workerData;
 
@@ -122,47 +124,42 @@ function beat(ended) {
   }
 }
 
-// Which claims hold no more?
-function look() {
-  for (const claim of held.values()) {
-    if (claim.lost) continue;
-    const [{gone}] = all("SELECT claimq_wait(0, 'claim', ?) AS gone",
-      claim.id);
-    if (gone) lose(claim);
-  }
+function anyGone(claims) {
+  const [{gone}] = all("SELECT claimq_wait(0, 'claims', ?) AS gone",
+    JSON.stringify(claims.map(each => each.id)));
+  return gone;
 }
 
-// What the waiter is to wait for: work; a claim that is gone; any commit, if
-// it may be either.
-function question() {
-  const claims = [...held.values()].filter(each => !each.lost)
-    .map(each => each.id);
-  if (!held.size) return wait;
-  if (room() && !drain) return ['SELECT claimq_wait(50)'];
-  return claims.length && ["SELECT claimq_wait(100, 'claims', ?)",
-    JSON.stringify(claims.slice(0, 1024))];
+// Which claims hold no more?  This does not wait for it: with short jobs it
+// would be woken by the end of each.
+function look() {
+  const open = [...held.values()].filter(each => !each.lost).slice(0, ASKED);
+  try {
+    if (!open.length || !anyGone(open)) return;
+    for (const claim of open) if (anyGone([claim])) lose(claim);
+  } catch (error) {
+    log(`looking at what is held: ${error.message}`);
+  }
 }
 
 // The waiter has waited.
 function waited(error) {
-  try {
-    if (error) throw error;
-    look();
+  if (!error) {
     news();
-  } catch (reason) {
-    if (!waitingCures(reason)) failure = reason;
-    log(`waiting: ${reason.message}`);
-    setTimeout(news, failure ? 0 : 1000);
+    return;
   }
+  if (!waitingCures(error)) failure = error;
+  log(`waiting: ${error.message}`);
+  setTimeout(news, failure ? 0 : 1000);
 }
 
 // Something happens: a handler ends, the waiter answers, the loop is stopped.
-// The waiter is asked only if that takes a while, so that short jobs cost
-// nothing.
+// While others are at work the waiter is asked only if that takes a while, so
+// that short jobs cost nothing.
 async function something() {
   if (fresh) return;
-  const timer = setTimeout(() => waiter.ask(question()),
-    !held.size ? 0 : room() ? 5 : 50);
+  const timer = room() && !drain
+    && setTimeout(() => waiter.ask(wait), held.size ? 5 : 0);
   await new Promise(resolve => {
     wake = resolve;
   });
@@ -207,11 +204,12 @@ async function work() {
 async function main() {
   waiter = new Waiter(file, options, waited);
   db = await patience.patiently('opening', () => claimq.open(file, options));
-  const timer = setInterval(beat, leaseMs / 3, false);
+  const timers = [setInterval(beat, leaseMs / 3, false),
+    setInterval(look, LOOK_MS)];
   try {
     if (db) await work();
   } finally {
-    clearInterval(timer);
+    timers.forEach(clearInterval);
     beat(true);
     await waiter.close();
     db?.close();

@@ -1,8 +1,8 @@
 """Loops: what they hold, the thread that keeps it, and the threads that work.
 
 The thread that keeps has a connection of its own.  It renews what is held when
-a third of the lease is over, and asks ten times a second whether all of it is
-still held: what was taken away (claimq_revoke, claimq_cancel with force, a
+a third of the lease is over, and asks twenty times a second whether all of it
+is still held: what was taken away (claimq_revoke, claimq_cancel with force, a
 lease that ended and another worker) is `lost` then.  Once the loop is stopping
 it gives back what is not begun, and at the end everything.
 
@@ -28,7 +28,7 @@ import claimq
 
 from ._patience import Patient, log
 
-_BEAT = 0.1             # seconds
+_BEAT = 0.05            # seconds
 _ASKED = 1024           # claims that claimq_wait takes
 _WAIT_MS = 500          # a signal is seen when the wait returns,
 _WAIT_BUSY_MS = 100     # and so is what another thread has taken ahead

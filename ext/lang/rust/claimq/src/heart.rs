@@ -1,14 +1,15 @@
 //! What a worker holds, and the thread that keeps it.
 use crate::submit::list;
 use crate::{claim::Claim, Worker};
-use rusqlite::{params, Connection, Result};
+use rusqlite::Connection;
 use std::ops::Deref;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, RecvTimeoutError::Timeout};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-pub(crate) const BEAT: Duration = Duration::from_millis(50); // to see a stop
+pub(crate) const BEAT: Duration = Duration::from_millis(50);
+const ASKED: usize = 1024; // claims that claimq_wait takes
 
 /// The jobs that are begun, and those that are not.
 pub(crate) struct Held<T> {
@@ -69,32 +70,19 @@ impl Worker {
         let pulse = BEAT.min(self.lease / 3);
         let (mut renewed, mut ended) = (Instant::now(), false);
         while !ended {
-            let jobs = held.jobs().clone();
-            let ids = jobs.iter().filter(|job| !job.gone());
-            let ids: Vec<_> = ids.map(|job| job.claim_id.as_str()).collect();
-            let gone = if ids.is_empty() {
-                None
-            } else {
-                Some(wait(&db, pulse, &ids))
-            };
-            let rest = match gone {
-                Some(Ok(_)) => Duration::ZERO,
-                _ => pulse,
-            };
-            ended = end.recv_timeout(rest) != Err(Timeout);
-            let gone = matches!(gone, Some(Ok(true)));
+            ended = end.recv_timeout(pulse) != Err(Timeout);
             let due = renewed.elapsed() >= self.lease / 3;
             if due {
                 renewed = Instant::now();
             }
-            let jobs = if ended { held.jobs().clone() } else { jobs };
+            let jobs = held.jobs().clone();
+            let some_gone = !due && !ended && self.gone(&db, &jobs);
             for job in jobs {
-                let mine = || wait(&db, Duration::ZERO, &[&job.claim_id]);
                 let result = if ended || self.stop.load(SeqCst) && job.take() {
                     job.verb(&db, "release(?, ?)", &[])
-                } else if job.gone() {
-                    Ok(())
-                } else if due || gone && mine().unwrap_or(false) {
+                } else if due && !job.gone()
+                    || some_gone && self.gone(&db, &[job.clone()])
+                {
                     job.verb(&db, "renew(?, ?, ?)", &[&lease])
                 } else {
                     Ok(())
@@ -106,11 +94,24 @@ impl Worker {
             }
         }
     }
-}
 
-/// Waits until one of these claims does not hold any more.
-fn wait(db: &Connection, limit: Duration, ids: &[&str]) -> Result<bool> {
-    let limit = limit.as_millis() as i64;
-    db.prepare_cached("SELECT claimq_wait(?, 'claims', ?)")?
-        .query_row(params![limit, list(ids)], |row| row.get(0))
+    /// Has one of these been taken away, and nobody knows it yet?  This does
+    /// not wait for it: with short jobs it would be woken by the end of each.
+    fn gone<T: Deref<Target = Claim>>(
+        &self,
+        db: &Connection,
+        jobs: &[Arc<T>],
+    ) -> bool {
+        let open = jobs.iter().filter(|job| !job.gone()).take(ASKED);
+        let ids: Vec<_> = open.map(|job| job.claim_id.as_str()).collect();
+        if ids.is_empty() {
+            return false;
+        }
+        db.prepare_cached("SELECT claimq_wait(0, 'claims', ?)")
+            .and_then(|mut look| look.query_row([list(ids)], |row| row.get(0)))
+            .unwrap_or_else(|error| {
+                (self.log)(&format!("looking at what is held: {error}"));
+                false
+            })
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) type Task = Box<dyn Fn(&Job) -> Outcome<Value> + Send + Sync>;
 /// returns ([`Outcome`]); it settles a job and takes the next one in the same
 /// transaction.  One more thread renews all that is held at a third of the
 /// lease.  If a job is taken away (after a pause longer than the lease, by
-/// claimq_cancel or claimq_revoke), [`Job::lost`] says so within about 100 ms,
+/// claimq_cancel or claimq_revoke), [`Job::lost`] says so within 100 ms,
 /// and the worker goes on with the next job.
 ///
 /// A lock that lasts longer than the timeout, or a full disk, does not end it:

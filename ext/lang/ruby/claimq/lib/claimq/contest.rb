@@ -42,7 +42,7 @@ module Claimq
       until (guard = ask(db))
         return if @stopping || !wait
 
-        sleep(PULSE / 2) # claimq_wait would stop the other threads
+        sleep(PULSE) # claimq_wait would stop the other threads
       end
       @held = [guard]
       renewing(second) { yield guard }

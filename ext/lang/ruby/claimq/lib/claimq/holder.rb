@@ -11,7 +11,7 @@ module Claimq
   class Holder
     include Patience
 
-    PULSE = 0.1 # seconds
+    PULSE = 0.05 # seconds
     GONE = "SELECT claimq_wait(0, 'claims', ?)"
 
     # `log` is called with a line when a loop starts and stops, and about each
@@ -47,8 +47,8 @@ module Claimq
     end
 
     # While the block runs, a thread renews what is held, at a third of the
-    # lease, and looks ten times a second whether somebody has taken some of it
-    # away.  It gives back what is not begun once stop is called, and
+    # lease, and looks twenty times a second whether somebody has taken some of
+    # it away.  It gives back what is not begun once stop is called, and
     # everything at the end.
     def renewing(db)
       words, pipe = IO.pipe

@@ -107,7 +107,7 @@ module Claimq
         busy = @held.any?
         hold(jobs)
         if jobs.any? then nil
-        elsif busy then sleep(PULSE / 2)
+        elsif busy then sleep(PULSE)
         elsif drain then :nothing
         else wait(db)
         end
