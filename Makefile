@@ -20,6 +20,7 @@
 #                        STORY='load speed': only these
 #   make bench           how fast it is
 #   make bench-brokers   the same beside Redis, PostgreSQL, beanstalkd and others
+#   make bench-workers   the workers of all languages beside other queues
 #   make amalgamation    build/claimq.c and build/claimq.h: all in one file
 #   make install         into PREFIX (/usr/local), below DESTDIR; make uninstall
 #                        removes it again
@@ -79,7 +80,7 @@ TOOLS    = $(BUILD)/cqtest.so
 DRIVERS  = $(BUILD)/core_test $(BUILD)/static_test $(BUILD)/sim_test
 
 .PHONY: all deps demo smoke test steady soak coverage mutate bench \
-        bench-brokers amalgamation \
+        bench-brokers bench-workers amalgamation \
         install uninstall dist cross packages clean \
         tools drivers asan debug test-ready builds-ready soak-ready \
         fuzzers cluster test-builds test-packages
@@ -409,6 +410,12 @@ bench-brokers: deps amalgamation
 	@INSTALL='$(INSTALL)' $(TCLSH) tcl/bench/brokers.tcl
 	cp $(BUILD)/brokers.json test/bench/brokers.json
 	@$(TCLSH) tcl/bench/broker_table.tcl
+
+# The workers of all languages beside other queues, as make test-packages has
+# left them; the run replaces the table of test/bench.  INSTALL=1 installs the
+# peers that Debian has.
+bench-workers:
+	@$(TCLSH) tcl/bench/workers.tcl -readme $(JOBS)
 
 #--------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@
 set root [file normalize [file join [file dirname [info script]] .. ..]]
 source [file join $root tcl bench json.tcl]
 source [file join $root tcl bench svg.tcl]
+source [file join $root tcl bench table.tcl]
 source [file join $root tcl bench broker_list.tcl]
 
 set WORKERS {1 4 16}
@@ -35,15 +36,6 @@ proc title {row} {
   return "[dict get $row label] [dict get $row version]"
 }
 
-# 12345.6 -> 12,346; below 100 one digit more.
-proc number {x} {
-  if {$x eq ""} {return -}
-  if {$x < 9.95} {return [format %.1f $x]}
-  set text [format %.0f $x]
-  while {[regsub {^(\d+)(\d{3})} $text {\1,\2} text]} {}
-  return $text
-}
-
 # Seconds as milliseconds.
 proc ms {seconds} {
   if {$seconds eq ""} {return -}
@@ -56,14 +48,6 @@ proc killed {row limit} {
   if {$seconds eq ""} {return ""}
   if {$seconds < 0} {return "not after $limit s"}
   return "[format %.1f $seconds] s"
-}
-
-proc table_row {cells} {
-  return "| [join $cells { | }] |"
-}
-
-proc head {cells} {
-  return [list [table_row $cells] "|[string repeat ---| [llength $cells]]"]
 }
 
 proc rate_table {run rows} {
@@ -130,14 +114,11 @@ proc about {run rows} {
 
 # README with the tables in it.
 proc put_tables {text run rows} {
-  set new [join [list "<!-- brokers: made by tcl/bench/broker_table.tcl -->" \
+  set text [put_between $text brokers tcl/bench/broker_table.tcl [list \
     [about $run $rows] "" \
-    {*}[rate_table $run $rows] "" {*}[wait_table $run $rows] \
-    "<!-- brokers end -->"] \n]
-  if {![regexp -indices {<!-- brokers:.*<!-- brokers end -->} $text at]} {
-    die "the README has no place for the tables"
-  }
-  return [string replace $text {*}$at $new]
+    {*}[rate_table $run $rows] "" {*}[wait_table $run $rows]]]
+  if {$text eq ""} {die "the README has no place for the tables"}
+  return $text
 }
 
 #--------------------------------------------------------------------------

@@ -56,7 +56,8 @@ proc find_python {} {
   return [list $any 0]
 }
 
-# Has a Python import a library, which is installed into the folder if need be.
+# Has a Python import a library, which is installed into the folder if need be;
+# an older release that need not be compiled is preferred.
 # Returns the command that runs this Python, or "" and why.  PACKAGE is what to
 # install, if that has another name.
 proc python_peer {python dir peer whyVar {package ""}} {
@@ -65,7 +66,7 @@ proc python_peer {python dir peer whyVar {package ""}} {
   set run [list env PYTHONPATH=$dir PYTHONDONTWRITEBYTECODE=1 $python]
   if {[works why {*}$run -c "import $peer"]
       || ([works why $python -m pip install --quiet \
-            --disable-pip-version-check --target $dir $package]
+            --prefer-binary --disable-pip-version-check --target $dir $package]
           && [works why {*}$run -c "import $peer"])} {
     return $run
   }

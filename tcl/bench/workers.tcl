@@ -1,7 +1,7 @@
 # bench/workers.tcl: the Worker of each language beside its own SQLite queue.
 #
-#     make test-packages
-#     tclsh tcl/bench/workers.tcl ?JOBS? ?LANGUAGE ...?
+#     make test-packages INSTALL=1
+#     tclsh tcl/bench/workers.tcl ?-install | -readme? ?JOBS? ?LANGUAGE ...?
 #
 # Prints how many jobs a second are done by a worker with a concurrency of 1, 4
 # and 16, with handlers that do nothing and handlers that sleep for 5 ms:
@@ -15,19 +15,28 @@
 # The programs are test/bench/worker_* and WorkerJava.java; worker_python.py
 # says exactly what they do.  Each figure is the median of three runs, one
 # after the other in turns;
-# JOBS (2,000) is how many jobs a run has, a fifth of them if they sleep.  In
+# JOBS (1,000) is how many jobs a run has, a fifth of them if they sleep.  In
 # brackets is the processor time of a job in microseconds.  The file is in
 # memory where there is /dev/shm.
 #
+# With -readme the table is also put into test/bench/README.md, if nothing has
+# failed: `make bench-workers`.  -install measures nothing: it installs and
+# compiles what is measured, which takes some minutes the first time.
+#
 # claimq is used as make test-packages has left it in build/packages; the
-# others are installed by name into build/peers.  What is not there is skipped:
+# others are installed by name into build/peers, those of Debian if the
+# environment says INSTALL=1.  What is not there is skipped:
 #     SKIPPED: NAME: reason
 
 set root [file normalize [file join [file dirname [info script]] .. ..]]
 source [file join $root tcl bench json.tcl]
+source [file join $root tcl bench svg.tcl]
+source [file join $root tcl bench table.tcl]
 set packages $root/build/packages
 set peers $root/build/peers
-set jobs [expr {[llength $argv] ? [lindex $argv 0] : 2000}]
+set option ""
+if {[string match -* [lindex $argv 0]]} {set argv [lassign $argv option]}
+set jobs [expr {[llength $argv] ? [lindex $argv 0] : 1000}]
 set languages [lrange $argv 1 end]
 if {$languages eq ""} {set languages {Python Node Go Rust Java Ruby PHP}}
 set RUNS 3
@@ -66,7 +75,7 @@ proc version {} {
 }
 
 # Each of these returns NAME COMMAND ...; QUEUE DIR ... follows the command.
-# EXTRA(NAME) is its last argument.
+# EXTRA(LANGUAGE,NAME) is its last argument.
 
 proc python_workers {} {
   global root packages peers
@@ -134,8 +143,8 @@ replace example.com/claimq => $packages/go/claimq"
     skipped "claimq and goqite (Go)" $why
     return
   }
-  set ::EXTRA(goqite) $folder/schema_sqlite.sql
-  return [list claimq ./worker goqite ./worker]
+  set ::EXTRA(Go,goqite) $folder/schema_sqlite.sql
+  return [list claimq $dir/worker goqite $dir/worker]
 }
 
 # A program of Rust; each has a package, because two SQLites cannot be linked.
@@ -165,7 +174,7 @@ proc rust_workers {} {
     lappend out {*}[rust_worker claimq \
       "claimq = { path = \"$packages/rust/claimq\" }
 rusqlite = { version = \"0.41\", features = \[\"bundled\"\] }"]
-    set EXTRA(claimq) [version]
+    set EXTRA(Rust,claimq) [version]
   } else {
     skipped "claimq (Rust)" "run make test-packages first"
   }
@@ -175,7 +184,7 @@ futures = "0.3"
 tokio = { version = "1", features = ["rt-multi-thread", "macros", "time"] }}]
   if {$peer ne ""} {
     set fd [open $peers/rust/apalis/Cargo.lock]
-    regexp {"apalis-sqlite"\nversion = "([^"]*)"} [read $fd] -> EXTRA(apalis)
+    regexp {"apalis-sqlite"\nversion = "([^"]*)"} [read $fd] -> EXTRA(Rust,apalis)
     close $fd
   }
   return [concat $out $peer]
@@ -215,7 +224,7 @@ proc java_workers {} {
     skipped "claimq and jobrunr (Java)" $why
     return
   }
-  set EXTRA(claimq) [version]
+  set EXTRA(Java,claimq) [version]
   set run [list java -cp $path WorkerJava]
   return [list claimq $run jobrunr $run]
 }
@@ -258,12 +267,13 @@ proc php_workers {} {
 }
 
 # One run: jobs a second, and microseconds of processor time for a job.
-proc run {name command n concurrency ms} {
+proc run {language name command n concurrency ms} {
   global place EXTRA VERSION
-  set last [expr {[info exists EXTRA($name)] ? $EXTRA($name) : ""}]
+  set key $language,$name
+  set last [expr {[info exists EXTRA($key)] ? $EXTRA($key) : ""}]
   file delete -force $place
   file mkdir $place
-  set answer [json_read [lindex [split [exec -ignorestderr timeout 600 \
+  set answer [json_read [lindex [split [exec -ignorestderr timeout 120 \
     {*}$command $name $place $n $concurrency $ms $last 2>/dev/null] \n] end]]
   set VERSION($name) [dict get $answer version]
   return [list [expr {$n/[dict get $answer seconds]}] \
@@ -271,41 +281,83 @@ proc run {name command n concurrency ms} {
 }
 
 proc median {values} {
+  if {"" in $values} return
   return [lindex [lsort -real $values] [expr {[llength $values]/2}]]
 }
 
-# All figures of a language.
+# All figures of a language: {NAME {RATE CPU ...} ...}.
 proc measure {language workers} {
-  global jobs RUNS VERSION
-  foreach ms {0 5} {
+  global jobs RUNS
+  foreach {name -} $workers {set cells($name) {}}
+  foreach {ms concurrency} {0 1  0 4  0 16  5 1  5 4  5 16} {
     set n [expr {$ms ? $jobs/5 : $jobs}]
-    foreach concurrency {1 4 16} {
-      array unset rates
-      array unset cpus
-      for {set i 0} {$i < $RUNS} {incr i} {
-        foreach {name command} $workers {
-          if {[catch {run $name $command $n $concurrency $ms} answer]} {
-            puts "FAILED: $name, $language: $answer"
-            set ::failed 1
-            continue
-          }
-          lappend rates($name) [lindex $answer 0]
-          lappend cpus($name) [lindex $answer 1]
+    array unset rates
+    array unset cpus
+    for {set i 0} {$i < $RUNS} {incr i} {
+      foreach {name command} $workers {
+        if {[catch {run $language $name $command $n $concurrency $ms} answer]} {
+          puts "FAILED: $name, $language: $answer"
+          set ::failed 1
+          set answer {"" ""}
         }
+        lappend rates($name) [lindex $answer 0]
+        lappend cpus($name) [lindex $answer 1]
       }
-      foreach name [array names rates] {
-        append line($name) [format "%9.0f (%4.0f)" [median $rates($name)] \
-          [median $cpus($name)]]
-      }
+    }
+    foreach {name -} $workers {
+      lappend cells($name) [median $rates($name)] [median $cpus($name)]
     }
   }
-  foreach {name -} $workers {
-    if {[info exists line($name)]} {
-      puts [format "%-18s %-7s%s" "$name $VERSION($name)" $language \
-        $line($name)]
+  return [concat {*}[lmap {name -} $workers {list $name $cells($name)}]]
+}
+
+proc title {name} {
+  set label [string map {jobrunr JobRunr laravel Laravel apalis apalis-sqlite} \
+    $name]
+  return "$label [regsub {[+-].*} $::VERSION($name) {}]"
+}
+
+proc say {language figures} {
+  foreach {name cells} $figures {
+    set line [format "%-22s %-7s" [title $name] $language]
+    foreach {rate cpu} $cells {
+      append line [format "%9s (%5s)" [number $rate] [number $cpu]]
     }
+    puts $line
   }
   flush stdout
+}
+
+# The table of the README: jobs a second, and the processor time of a job whose
+# handler does nothing.
+proc table {all} {
+  set lines [head {"" "nothing, 1" 4 16 "5 ms, 1" 4 16 "\u00b5s, 1" 4 16}]
+  foreach {language figures} $all {
+    foreach {name cells} $figures {
+      set row [list "[title $name], $language"]
+      foreach {rate -} $cells {lappend row [number $rate]}
+      foreach {- cpu} [lrange $cells 0 5] {lappend row [number $cpu]}
+      lappend lines [table_row $row]
+    }
+  }
+  return $lines
+}
+
+proc put_table {all load} {
+  global root jobs RUNS
+  set cpu "unknown processor"
+  catch {regexp {model name\s*:\s*([^\n]*)} [read_file /proc/cpuinfo] -> cpu}
+  set about "[clock format [clock seconds] -format %Y-%m-%d], [exec nproc]\
+    cores, $cpu, load average $load; median of $RUNS runs of $jobs\
+    and (5 ms) [expr {$jobs/5}] jobs."
+  set readme $root/test/bench/README.md
+  write_text $readme [put_between [read_file $readme] workers \
+    tcl/bench/workers.tcl [list $about "" {*}[table $all]]]
+  puts "$readme: [llength [table $all]] lines"
+}
+
+proc load {} {
+  return [lindex [read_file /proc/loadavg] 0]
 }
 
 set failed 0
@@ -313,13 +365,22 @@ file mkdir $peers
 cd $peers              ;# the claimq.so of the tree is no module of Python
 set place [expr {[file writable /dev/shm] ? "/dev/shm" : $peers}]
 append place /claimq-workers-[pid]
-puts "jobs a second (processor time of a job, us)"
-puts "load [exec cat /proc/loadavg]"
-puts [format "%-18s %-7s%s" "" "" [join [lmap what {"nothing, 1" 4 16 \
-  "5 ms, 1" 4 16} {format %16s $what}] ""]]
-foreach language $languages {
-  measure $language [[string tolower $language]_workers]
+set ready [lmap language $languages {
+  list $language [[string tolower $language]_workers]
+}]
+if {$option eq "-install"} exit
+set load [load]
+puts "jobs a second (processor time of a job, us); load $load"
+puts [format "%-22s %-7s%s" "" "" [join [lmap what {"nothing, 1" 4 16 \
+  "5 ms, 1" 4 16} {format %17s $what}] ""]]
+set all {}
+foreach one $ready {
+  lassign $one language workers
+  lappend all $language [measure $language $workers]
+  say {*}[lrange $all end-1 end]
 }
 file delete -force $place
-puts "load [exec cat /proc/loadavg]"
+append load " to [load]"
+puts "load $load"
+if {$option eq "-readme" && !$failed} {put_table $all $load}
 exit $failed

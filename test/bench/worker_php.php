@@ -16,6 +16,8 @@ declare(strict_types=1);
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Database\Capsule\Manager as Database;
+use Illuminate\Database\Connection;
+use Illuminate\Database\SQLiteConnection;
 use Illuminate\Queue\Capsule\Manager as Queue;
 use Illuminate\Queue\Connectors\DatabaseConnector;
 use Illuminate\Queue\Worker;
@@ -69,10 +71,29 @@ function claimq(string $library, string $path, array $payloads, int $n): string
     return Claimq::VERSION;
 }
 
+/**
+ * Laravel takes a job by a SELECT and an UPDATE in one transaction.  A deferred
+ * one fails at once if another worker has written in between, and the worker
+ * then sleeps for a second, or the job is done again after 90 s.  So here a
+ * transaction begins with the lock, as with the transaction_mode of newer
+ * releases; PDO has no word for that, but a DELETE of nothing takes it.
+ */
+function laravel_connection(mixed ...$all): object
+{
+    return new class(...$all) extends SQLiteConnection {
+        protected function createTransaction()
+        {
+            parent::createTransaction();
+            $this->getPdo()->exec('DELETE FROM jobs WHERE 0');
+        }
+    };
+}
+
 /** A container with a database and a queue in it. */
 function laravel_queue(string $path): Container
 {
     $app = new Container();
+    Connection::resolverFor('sqlite', laravel_connection(...));
     $database = new Database($app);
     $database->addConnection(['driver' => 'sqlite', 'database' => $path]);
     foreach (['busy_timeout=30000', 'journal_mode=WAL', 'synchronous=NORMAL']
