@@ -14,7 +14,7 @@ import traceback
 
 import claimq
 
-from ._patience import log, text_of, waiting_cures
+from ._patience import Typed, log, text_of, waiting_cures
 
 _MAX_DELAY_MS = 2**53 - 1
 
@@ -51,7 +51,7 @@ class Pause(BaseException):
                       ("retry(?, ?, ?)", "cannot wait: %s" % self)]
 
 
-class Payload:
+class Payload(Typed):
     """What came with the work, parsed."""
 
     @property
@@ -73,7 +73,7 @@ class Lost(Exception):
     """Raised by check() when the job is somebody else's by now."""
 
 
-class Claim:
+class Claim(Typed):
     """Something that is held.  `lost` and `stopping` are events that a long
     handler looks at, or waits for; `row` has all columns of the claim."""
     what = "claim"
