@@ -67,7 +67,7 @@ while {[llength $argv]} {
 
 array set tests {
   ext/claimq_main.c      {load oom}
-  ext/contest/contest.c  {contest oom}
+  ext/contest/contest.c  {contest request oom}
   ext/engine/claim.c     {lane session contest letter plan oom}
   ext/engine/look.c      {see wait session lane oom}
   ext/engine/origin.c    {letter corrupt oom}
@@ -96,8 +96,8 @@ array set tests {
   ext/lane/stats.c       {see schedule limit oom see_cost}
   ext/lane/why.c         {see schedule limit oom see_cost}
   ext/lane/submit.c      {lane after limit schedule oom hostile}
-  ext/lane/verb.c        {lane after limit oom fault_lane}
-  ext/letter/letter.c    {letter upkeep oom corrupt}
+  ext/lane/verb.c        {lane policy after limit keep oom fault_lane}
+  ext/letter/letter.c    {letter request upkeep oom corrupt}
   ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
   ext/outbox/number.c    {outbox_plain outbox upkeep oom}
   ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
