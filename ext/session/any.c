@@ -85,9 +85,9 @@ static int cqKnownWrong(CqOp *p, CqClaim *pC, CqText session){
 }
 
 /*
-** The same of a session whose first batch is iFirst.  If nothing was passed over
-** on the way there (bPassed), one such session need not be looked at: mostly it
-** is the one that the claim before this took from.
+** The same of a session whose first batch is iFirst.  If nothing was passed
+** over on the way there (bPassed), one such session need not be looked at:
+** mostly it is the one that the claim before this took from.
 */
 static void cqKnownLate(
   CqOp *p, CqClaim *pC, CqText session, i64 iFirst, int bPassed

@@ -10,9 +10,10 @@
 ** Whoever changes the batches of a session so that more can be claimed of it
 ** than is known looks at it afterwards, in the same task, and writes what has
 ** changed; who makes less of it leaves that to the claim that meets the session
-** next.  Batches that came by a plain INSERT have no batch id yet, and an index has those: the next claim of any session looks
-** at their sessions itself, gives them their ids, and writes what is known of
-** them now, of CQ_NEW_MOST at most.
+** next.  Batches that came by a plain INSERT have no batch id yet, and an index
+** has those: the next claim of any session looks at their sessions itself,
+** gives them their ids, and writes what is known of them now, of CQ_NEW_MOST at
+** most.
 */
 #include "session.h"
 
@@ -100,8 +101,8 @@ CQ_PRIV void claimqSessionCame(CqOp *p, CqText session, int bUsual){
 /*
 ** A batch was deleted, and its steps go with it, unless it has become a dead
 ** letter.  (One that was claimed where it stood among the ready ones is missed
-** by nobody: see sql/schema/session.sql.)  Raises conflict if a claim holds it, unless the statement is
-** claimq's own.
+** by nobody: see sql/schema/session.sql.)  Raises conflict if a claim holds it,
+** unless the statement is claimq's own.
 */
 CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
   sqlite3_value **ap = pCall->apVal;

@@ -17,10 +17,10 @@ CQ_PRIV int claimqSessionSerial(CqOp *p, const CqClaim *pC){
 }
 
 /*
-** 1 if a live claim holds a batch of the session; *piKept is that batch then, if
-** piUntil is 0.  If none does, *piKept is the first batch of it that was claimed
-** before and waits for its retry, CQ_I64_MAX if there is none.  piUntil, which
-** may be 0: until when that will be so.
+** 1 if a live claim holds a batch of the session; *piKept is that batch then,
+** if piUntil is 0.  If none does, *piKept is the first batch of it that was
+** claimed before and waits for its retry, CQ_I64_MAX if there is none.
+** piUntil, which may be 0: until when that will be so.
 */
 CQ_PRIV int claimqSessionBusy(
   CqOp *p, CqText session, i64 *piKept, i64 *piUntil

@@ -11,6 +11,8 @@
 # goes wrong ends it.
 
 # name: {switch mode {io calls} {io code} watch {patterns of its errors}}
+# (What is stopped while it writes ends the transaction, and SQLite says that to
+# the statement around it.)
 array set FAULT {
   oom-transient    {oom transient  {} {} none {{*out of memory*}}}
   oom-persistent   {oom persistent {} {} none {{*out of memory*}}}
@@ -24,8 +26,10 @@ array set FAULT {
                     {{*database is locked*} {*locking protocol*}}}
   busy-persistent  {io persistent lock busy none
                     {{*database is locked*} {*locking protocol*}}}
-  interrupt        {interrupt transient {} {} progress {*interrupted*}}
-  abort            {abort transient {} {} progress {*interrupted*}}
+  interrupt        {interrupt transient {} {} progress
+                    {*interrupted* {*abort due to ROLLBACK*}}}
+  abort            {abort transient {} {} progress
+                    {*interrupted* {*abort due to ROLLBACK*}}}
   auth             {auth transient {} {} auth
                     {{*not authorized*} {*authorization denied*}
                      {*prohibited*}}}
