@@ -129,7 +129,8 @@ SELECT job_id AS id FROM {{LANE_INDEX}}
 WHERE {{LANE_SET}} AND state<>'active' LIMIT :limit
 
 -- name: LANE_LATER
--- When will a job of a set be claimable that is not now?
+-- When will a job of a set be claimable that is not now?  :open as in
+-- LANE_CLAIMABLE.
 SELECT (SELECT count(*) FROM (
     SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
     LIMIT :limit)) AS n,
@@ -137,10 +138,12 @@ SELECT (SELECT count(*) FROM (
     SELECT max(ifnull(available_at_ms, created_at_ms),
                iif(state='active', ifnull(expires_at_ms, 0), 0)) AS t
     FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
-      AND (state<>'active' OR {{LANE_AUTO}})
+      AND iif(state='active', {{LANE_AUTO}}, :open OR NOT {{LANE_UNSAID}})
     LIMIT :limit) WHERE t>:now) AS at_ms,
   (SELECT {{JOB_DUE}} FROM {{LANE_INDEX}}
-   WHERE {{LANE_SET}} AND {{JOB_DUE}}>:now ORDER BY {{JOB_DUE}} LIMIT 1) AS due
+   WHERE {{LANE_SET}} AND {{JOB_DUE}}>:now
+     AND (:open OR state='active' OR NOT {{LANE_UNSAID}})
+   ORDER BY {{JOB_DUE}} LIMIT 1) AS due
 
 -- fragment: LANE_MORE
 -- Is there more to be seen behind the ready jobs of a set, for a worker without

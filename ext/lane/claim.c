@@ -897,6 +897,7 @@ CQ_PRIV i64 claimqLaneLater(CqOp *p, CqClaim *pC, const CqSet *pSet){
   if( pSet->iHead ) claimqBindInt(p, &s, CQ_LANE_LATER_set, pSet->iHead);
   else claimqBindText(p, &s, CQ_LANE_LATER_set, pSet->bucket);
   claimqBindInt(p, &s, CQ_LANE_LATER_now, claimqNow(p));
+  claimqBindInt(p, &s, CQ_LANE_LATER_open, claimqLaneOpen(pC));
   claimqBindInt(p, &s, CQ_LANE_LATER_limit, CQ_LOOK_ROWS);
   return claimqLookLater(p, &s);
 }
