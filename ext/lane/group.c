@@ -780,8 +780,8 @@ CQ_PRIV void claimqGroupTook(
 
 /*
 ** Something happened to a job that stands with a group, or to its lease.  If it
-** waited for a grant, its head may have gone meanwhile (claimqLaneForget()): the
-** next claim gives it another.
+** waited for a grant, its head may have gone meanwhile (claimqLaneForget()):
+** the next claim gives it another.
 */
 CQ_PRIV void claimqGroupChanged(CqOp *p, const CqSlotUse *pU){
   i64 iGroup = pU->iGroup;

@@ -103,8 +103,8 @@ CREATE TABLE {{S}}.claimq_start(
 
 -- The groups of lanes that keep them: one row for each group_key.  A claim only
 -- writes it if groups take turns or have a rate; then at_ms is no earlier than
--- its last claim.  Whether its limits let one more claim begin is what its leases
--- and starts tell.
+-- its last claim.  Whether its limits let one more claim begin is what its
+-- leases and starts tell.
 CREATE TABLE {{S}}.claimq_group(
   group_id    INTEGER PRIMARY KEY,
   lane        TEXT NOT NULL,
