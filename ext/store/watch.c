@@ -354,7 +354,7 @@ CQ_PRIV CqWatch *claimqWatchNew(const char *zDb){
   if( p==0 ) return 0;
   memset(p, 0, sizeof(*p));
   cqWatchForget(p);
-  p->bFar = zDb==0 || zDb[0]==0 || cqWatchIsFar(zDb);
+  p->bFar = CQ_NEVER(zDb==0) || zDb[0]==0 || cqWatchIsFar(zDb);
   return p;
 }
 
