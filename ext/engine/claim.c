@@ -65,13 +65,17 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** xLoad and xApply of a claim that completes others first: what those free
-** may be what it takes.  So all of it is written in xApply.
+** xLoad of a claim that completes others first: what those free may be what it
+** takes.  So all of it is done in xApply.
 */
 static void cqClaimDoneLoad(CqOp *p, CqTask *pTask){
   (void)p;
   pTask->eNeed = ((CqClaim*)pTask)->eDone;
 }
+
+/*
+** xApply of the same: complete, load, apply.
+*/
 static void cqClaimDoneApply(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
   claimqDoneRun(p, pTask, pC->done);

@@ -1,7 +1,7 @@
 /*
 ** done.c: claims that are completed by the claim that follows.
 **
-**     SELECT job_id, payload, claim_id, lease_token FROM claimq_lane('mail', 'w')
+**     SELECT payload, claim_id, lease_token FROM claimq_lane('mail', 'w')
 **     WHERE done = '["qjc:1:1", "7f83..."]';
 **
 ** completes qjc:1:1 and takes the next job, in one transaction: one wait for
@@ -17,8 +17,8 @@
 
 #define CQ_DONE_RAW (6*CQ_TOKEN_SZ)       /* An id with all of it escaped */
 
-typedef struct CqDone CqDone;
-struct CqDone {
+typedef struct CqDoneList CqDoneList;
+struct CqDoneList {
   CqJson j;
   u8 bOne;                        /* The list is one claim, not an array */
   u8 bFirst;                      /* No claim was read yet */
@@ -31,7 +31,7 @@ struct CqDone {
 ** A string of the list, unescaped into zBuf if need be.  What is longer than
 ** that is no id of anything, and may stay as it is.
 */
-static CqText cqDoneText(CqText raw, char *zBuf){
+static CqText cqDoneListText(CqText raw, char *zBuf){
   int n;
   if( raw.n==0 || memchr(raw.z, '\\', (size_t)raw.n)==0 ) return raw;
   n = raw.n<=CQ_DONE_RAW ? claimqJsonText(raw, zBuf) : -1;
@@ -45,7 +45,7 @@ static CqText cqDoneText(CqText raw, char *zBuf){
 ** What follows a lease token: the end of its array, or a result.  Returns 1, or
 ** 0 if it is neither.
 */
-static int cqDoneResult(CqDone *p){
+static int cqDoneListResult(CqDoneList *p){
   CqJson at = p->j;
   CqText t;
   p->result.z = 0;
@@ -62,7 +62,7 @@ static int cqDoneResult(CqDone *p){
 /*
 ** Begin to read.  Returns 0 if the list is no array.
 */
-static int cqDoneBegin(CqDone *p, CqText done){
+static int cqDoneListBegin(CqDoneList *p, CqText done){
   p->bOne = 0;
   p->bFirst = 1;
   claimqJsonInit(&p->j, done);
@@ -72,7 +72,7 @@ static int cqDoneBegin(CqDone *p, CqText done){
 /*
 ** The next claim: 1, or 0 at the end, or -1 if the list is malformed.
 */
-static int cqDoneNext(CqDone *p){
+static int cqDoneListNext(CqDoneList *p){
   int bFirst = p->bFirst;
   int e = claimqJsonNext(&p->j);
   p->bFirst = 0;
@@ -82,10 +82,10 @@ static int cqDoneNext(CqDone *p){
   else if( bFirst ) p->bOne = 1;
   else return -1;
   if( e!=CQ_JSON_STRING ) return -1;
-  p->claimId = cqDoneText(p->j.tok, p->zId);
+  p->claimId = cqDoneListText(p->j.tok, p->zId);
   if( claimqJsonNext(&p->j)!=CQ_JSON_STRING ) return -1;
-  p->token = cqDoneText(p->j.tok, p->zToken);
-  return cqDoneResult(p) ? 1 : -1;
+  p->token = cqDoneListText(p->j.tok, p->zToken);
+  return cqDoneListResult(p) ? 1 : -1;
 }
 
 /*
@@ -95,10 +95,10 @@ static int cqDoneNext(CqDone *p){
 */
 CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
   int e = -1, eNeed = CQ_NEED_NOTHING;
-  CqDone d;
+  CqDoneList d;
   if( p->rc ) return CQ_NEED_NOTHING;
-  if( cqDoneBegin(&d, done) ){
-    while( p->rc==SQLITE_OK && (e = cqDoneNext(&d))>0 ){
+  if( cqDoneListBegin(&d, done) ){
+    while( p->rc==SQLITE_OK && (e = cqDoneListNext(&d))>0 ){
       const CqDiscipline *pD;
       CqVerb v;
       v.claimId = d.claimId;
@@ -125,9 +125,9 @@ CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
 ** first one that is.
 */
 CQ_PRIV void claimqDoneRun(CqOp *p, const CqTask *pTask, CqText done){
-  CqDone d;
-  cqDoneBegin(&d, done);
-  while( p->rc==SQLITE_OK && cqDoneNext(&d)>0 ){
+  CqDoneList d;
+  cqDoneListBegin(&d, done);
+  while( p->rc==SQLITE_OK && cqDoneListNext(&d)>0 ){
     CqStmt s;
     if( d.result.z==0 ){
       claimqVerbComplete(p, pTask, d.claimId, d.token, 0);

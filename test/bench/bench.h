@@ -181,7 +181,7 @@ void benchFill(BnSide *p, i64 n);
 void benchFillBy(BnSide *p, const char *zSql, i64 n);
 int benchTake(BnSide *p, int nMax);
 void benchDone(BnSide *p);
-int benchNext(BnSide *p);         /* Complete and take one, in one transaction */
+int benchNext(BnSide *p);         /* Complete and take one in a transaction */
 int benchLook(BnSide *p);
 
 /**************************************************************************
