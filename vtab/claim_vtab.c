@@ -711,11 +711,11 @@ static CqAnswer *cqCursorClaim(
   pNew = claimqReplayBegin(pOp, p->user.pReplay, pDef, pTab->nCol, apArg);
   for(i=0; i<pDef->nArg; i++){
     claimqRead(pOp, &pDef->aArg[i], apArg[i], &aArg[i]);
-    if( pNew && pDef->aArg[i].eRole==CQ_ROLE_DONE ){
-      pNew->bActed = aArg[i].bGiven;      /* Even if it claims nothing */
-    }
   }
   if( pOp->rc==SQLITE_OK ){
+    /* It does something even if it claims nothing.  (done is the last.) */
+    pNew->bActed = pDef->bWrites && pDef->aArg[i-1].eRole==CQ_ROLE_DONE
+                && aArg[i-1].bGiven;
     pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
     pNew->rows.iRowid = pOp->pConn->iNextRowid;
     claimqClaim(pOp, pDef, aArg, nLimit, &pNew->rows);
