@@ -171,6 +171,9 @@ proc calls_value {name argument type words minimum} {
     *.partition {return [calls_one {NULL 0 0 1 2}]}
     *.claim_id {return [calls_text [lindex $CALLS(claim) 0]]}
     *.lease_token {return [calls_text [lindex $CALLS(claim) 1]]}
+    *.done {
+      return [calls_text [format {["%s","%s"]} {*}$CALLS(claim)]]
+    }
     claimq_revoke.key {
       return [expr {[calls_chance 50] ? [calls_job]
         : [calls_text [lindex $CALLS(claim) 0]]}]
