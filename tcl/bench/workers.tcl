@@ -184,7 +184,8 @@ futures = "0.3"
 tokio = { version = "1", features = ["rt-multi-thread", "macros", "time"] }}]
   if {$peer ne ""} {
     set fd [open $peers/rust/apalis/Cargo.lock]
-    regexp {"apalis-sqlite"\nversion = "([^"]*)"} [read $fd] -> EXTRA(Rust,apalis)
+    regexp {"apalis-sqlite"\nversion = "([^"]*)"} [read $fd] -> \
+      EXTRA(Rust,apalis)
     close $fd
   }
   return [concat $out $peer]
