@@ -193,8 +193,11 @@ proc start_server {name socket args} {
 # A part of this benchmark that Debian's package brings.
 proc need {name tool package} {
   global root
-  if {[catch {exec sh $root/tcl/test/deps.sh -part $name $tool $package} out]} {
-    error [regsub {^SKIPPED [^:]*: } [lindex [split $out \n] 0] ""]
+  if {[catch {
+    exec sh $root/tcl/test/deps.sh -part $name $tool $package 2>@1
+  } out]} {
+    regexp -line {^SKIPPED [^:]*: (.*)} $out -> out
+    error $out
   }
 }
 
