@@ -71,8 +71,8 @@ OR claimq__judge(:who, job_id, {{JOB_DUE}},
   expires_at_ms, reclaim_count, max_reclaims)
 
 -- fragment: LANE_CLAIMABLE
--- C must be asked job by job, in the order of the index, and not of those behind
--- the last that was wanted.  But SQLite before 3.47 reads all rows and sorts
+-- C must be asked job by job, in the order of the index, and not of those
+-- behind the last that was wanted.  But SQLite before 3.47 reads all rows and sorts
 -- them, though they come sorted, if it expects slightly less than one.  (It
 -- keeps the number as a logarithm, and takes one of the values for a flag.)  So
 -- here it expects none at all.

@@ -182,8 +182,8 @@ ORDER BY 1, 2;
 
 -- One row per terminal transition.  SQLite has one writer at a time, so ids
 -- follow the order of commits: a reader that remembers the greatest event_id
--- it saw and asks for greater ones misses none.  No id is given twice as long as
--- the newest event stays: claimq never removes it.  (With AUTOINCREMENT each
+-- it saw and asks for greater ones misses none.  No id is given twice while the
+-- newest event stays: claimq never removes it.  (With AUTOINCREMENT each
 -- complete would write the page of sqlite_sequence, too, and be 7 % longer.)
 CREATE TABLE {{S}}.claimq_event(
   event_id       INTEGER PRIMARY KEY
