@@ -72,10 +72,10 @@ OR claimq__judge(:who, job_id, {{JOB_DUE}},
 
 -- fragment: LANE_CLAIMABLE
 -- C must be asked job by job, in the order of the index, and not of those
--- behind the last that was wanted.  But SQLite before 3.47 reads all rows and sorts
--- them, though they come sorted, if it expects slightly less than one.  (It
--- keeps the number as a logarithm, and takes one of the values for a flag.)  So
--- here it expects none at all.
+-- behind the last that was wanted.  But SQLite before 3.47 reads all rows and
+-- sorts them, though they come sorted, if it expects slightly less than one.
+-- (It keeps the number as a logarithm, and takes one of the values for a flag.)
+-- So here it expects none at all.
 likelihood({{LANE_CAN}}, 0.0)
 
 -- fragment: LANE_COLS
