@@ -184,7 +184,8 @@ ORDER BY 1, 2;
 -- follow the order of commits: a reader that remembers the greatest event_id
 -- it saw and asks for greater ones misses none.  No id is given twice while the
 -- newest event stays: claimq never removes it.  (With AUTOINCREMENT each
--- complete would write the page of sqlite_sequence, too, and be 7 % longer.)
+-- complete would write the page of sqlite_sequence, too: a claim and its
+-- complete would be 7 % longer.)
 CREATE TABLE {{S}}.claimq_event(
   event_id       INTEGER PRIMARY KEY
                  CONSTRAINT "claimq: bad_argument: event_id must be positive"
