@@ -60,23 +60,20 @@ terminal_at_ms IS NULL AND {{JOB_THERE}}
 -- One set.
 lane=:lane AND partition=:partition AND {{JOB_BUCKET}}=:set AND {{LANE_THERE}}
 
--- fragment: LANE_CAN
+-- fragment: LANE_CLAIMABLE
 -- A job that nobody holds and that is available is claimable, unless the lane
 -- admits jobs by a grant (:open is 0) and it does not say otherwise itself.  Of
--- any other C is asked: see claimqLaneJudge().
-state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
-  AND (:open OR admission IS NOT NULL OR settled_by IS NOT NULL)
-OR claimq__judge(:who, job_id, {{JOB_DUE}},
-  ifnull(available_at_ms, created_at_ms), state='active', {{LANE_AUTO}},
-  expires_at_ms, reclaim_count, max_reclaims)
-
--- fragment: LANE_CLAIMABLE
--- C must be asked job by job, in the order of the index, and not of those
--- behind the last that was wanted.  But SQLite before 3.47 reads all rows and
--- sorts them, though they come sorted, if it expects slightly less than one.
--- (It keeps the number as a logarithm, and takes one of the values for a flag.)
--- So here it expects none at all.
-likelihood({{LANE_CAN}}, 0.0)
+-- any other C is asked: see claimqLaneJudge().  It must be asked job by job, in
+-- the order of the index, and not of those behind the last that was wanted.
+-- But SQLite before 3.47 reads all rows and sorts them, though they come
+-- sorted, if it expects slightly less than one.  (It keeps the number as a
+-- logarithm, and takes one of the values for a flag.)  So here it expects none
+-- at all.
+likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
+    AND (:open OR admission IS NOT NULL OR settled_by IS NOT NULL)
+  OR claimq__judge(:who, job_id, {{JOB_DUE}},
+    ifnull(available_at_ms, created_at_ms), state='active', {{LANE_AUTO}},
+    expires_at_ms, reclaim_count, max_reclaims), 0.0)
 
 -- fragment: LANE_COLS
 -- The columns of the claim table.  $1 is the lane: a column, or what it was
@@ -146,52 +143,32 @@ SELECT (SELECT count(*) FROM (
    ORDER BY {{JOB_DUE}} LIMIT 1) AS due
 
 -- fragment: LANE_MORE
--- Is there more to be seen behind the ready jobs of a set, for a worker without
+-- Is there more to be seen than the ready jobs of a set, for a worker without
 -- capabilities?  The last job in partitions up to :upto tells: it is of another
--- partition, or has a group_key ('g[]'), or it waited.
+-- partition, or has a group_key ('g[]'), or it waited.  Or, if :all count,
+-- there is a partition in front.
 (SELECT CASE WHEN partition<>:partition OR {{JOB_BUCKET}}>='g' THEN 1
              WHEN {{JOB_DUE}}<0 THEN 0 ELSE {{LANE_LATE}} END
  FROM {{LANE_INDEX}}
  WHERE lane=:lane AND partition<=:upto AND {{LANE_THERE}}
  ORDER BY partition DESC, {{JOB_BUCKET}} DESC, {{JOB_DUE}} DESC LIMIT 1)
+OR :all AND EXISTS(
+  SELECT 1 FROM {{LANE_INDEX}}
+  WHERE lane=:lane AND partition<:partition AND {{LANE_THERE}})
 
 -- fragment: LANE_LATE
 -- Has a job of the set waited, and become due?
 EXISTS(SELECT 1 FROM {{LANE_INDEX}}
        WHERE {{LANE_SET}} AND {{JOB_DUE}} BETWEEN 0 AND :now)
 
--- fragment: LANE_PLACE
--- NULL if somebody holds the job, or did.
-iif(state='active', NULL, {{JOB_DUE}}) AS place
-
--- fragment: LANE_APART
--- A job of another set.
-partition<>:partition OR {{JOB_BUCKET}}<>:set
-
 -- name: LANE_HEAD
 -- What is claimable of a set, with all columns: if none waited, and there is no
 -- other set, the jobs come in the order in which a worker gets them.
-SELECT {{LANE_ROW :lane}}, {{LANE_PLACE}},
-  {{LANE_MORE}} OR EXISTS(
-    SELECT 1 FROM {{LANE_INDEX}}
-    WHERE lane=:lane AND partition>=:from AND partition<:partition
-      AND {{LANE_THERE}}) AS waited
+SELECT {{LANE_ROW :lane}}, iif(state='active', NULL, {{JOB_DUE}}) AS place,
+  {{LANE_MORE}} AS waited
 FROM {{LANE_INDEX}}
 WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now AND {{LANE_CLAIMABLE}}
 ORDER BY {{LANE_INDEX_ORDER}}
-
--- name: LANE_FIRST like LANE_HEAD
--- The same from the first job on that stands in the partitions from :from on.
--- So nothing need be asked about what is in front, which saves 3 % of a claim
--- and its complete.  If there is a job of another set, or one that waits, it
--- comes as a row, and is not claimable: waited tells.
-SELECT {{LANE_ROW :lane}}, {{LANE_PLACE}},
-  CASE WHEN {{LANE_APART}} THEN 2 WHEN {{JOB_DUE}}>:now THEN 1
-       ELSE {{LANE_MORE}} END AS waited
-FROM {{LANE_INDEX}}
-WHERE lane=:lane AND partition>=:from AND {{LANE_THERE}}
-  AND likelihood({{LANE_APART}} OR {{JOB_DUE}}>:now OR {{LANE_CAN}}, 0.0)
-ORDER BY partition, {{JOB_BUCKET}}, {{LANE_INDEX_ORDER}}
 
 -- name: LANE_JOB like LANE_HEAD
 -- A job that was picked.  place is NULL if somebody holds it.

@@ -27,8 +27,6 @@
 */
 #include "lane.h"
 
-#define CQ_APART 64               /* For CqConn.nApart */
-
 typedef char CqCheckLane[sizeof(CqLane)<=sizeof(CqOwn) ? 1 : -1];
 
 static CqLane *cqLaneOwn(CqClaim *pC){
@@ -556,64 +554,44 @@ static void cqLaneOfferSet(
 }
 
 /*
-** Take the jobs of LANE_FIRST or LANE_HEAD as they come.  Returns what stopped
-** it before there were as many as are wanted, as column waited says; 0 if there
-** is nothing more.
-*/
-static int cqLaneTake(CqOp *p, CqClaim *pC, int eStmt){
-  CqLane *pL = cqLaneOwn(pC);
-  int bAll = pL->partitions.n==0, eWaited = 0;
-  CqStmt s = claimqStmt(p, eStmt);
-  claimqBindText(p, &s, CQ_LANE_HEAD_lane, pC->aArg[CQ_LANE_LANE].t);
-  claimqBindInt(p, &s, CQ_LANE_HEAD_partition,
-                bAll ? 0 : pL->partitions.a[0]);
-  claimqBindText(p, &s, CQ_LANE_HEAD_set, claimqStr("[]"));
-  claimqBindInt(p, &s, CQ_LANE_HEAD_from,
-                bAll ? CQ_I64_MIN : pL->partitions.a[0]);
-  claimqBindInt(p, &s, CQ_LANE_HEAD_upto,
-                bAll ? CQ_I64_MAX : pL->partitions.a[0]);
-  claimqBindPointer(p, &s, CQ_LANE_HEAD_who, pL, CQ_LANE_TYPE);
-  claimqBindInt(p, &s, CQ_LANE_HEAD_open, claimqLaneOpen(pC));
-  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  pL->bFound = 0;
-  while( pC->pRows->nRow<pC->nMax && claimqStep(p, &s) ){
-    CqCell *a;
-    eWaited = (int)claimqColInt(&s, CQ_COL_LANE_HEAD_waited);
-    if( eWaited ) break;
-    pL->bFound = 1;
-    a = claimqRowsAdd(p, pC->pRows);
-    if( a ) pL->bNew &= (u8)claimqLaneRow(p, pC, &pL->policy, &s, a);
-  }
-  claimqStmtDone(p, &s);
-  if( !pL->bFound ) pL->passed.n = pL->spent.n = pL->unsaid.n = 0;
-  if( pL->passed.n<=CQ_PASS_FEW ) pL->passed.n = 0;
-  return eWaited;
-}
-
-/*
 ** The usual case: the worker has no capabilities, the lane has one partition
 ** and no groups, and no job waited.  Then the jobs come in the order in which
 ** it gets them, and are taken as they come.  (To pick them first and to read
 ** them again makes a claim and its complete 4 % longer.)  Returns 0 if that is
 ** not so, or if there is no job where these are looked for: then nothing is
 ** taken.
-**
-** LANE_FIRST is the shorter way, unless the lane has jobs of another set in
-** front, for workers that have capabilities.  A connection that has met any
-** does not try it for a while.
 */
 static int cqLaneStraight(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
+  int bAll = pL->partitions.n==0, bStraight = 1;
+  CqStmt s;
   if( pL->offered.n || pL->partitions.n>1 ) return 0;
-  if( p->pConn->nApart==0 ){
-    if( cqLaneTake(p, pC, CQ_SQL_LANE_FIRST)<2 || pL->bFound ){
-      return pL->bFound;
+  s = claimqStmt(p, CQ_SQL_LANE_HEAD);
+  claimqBindText(p, &s, CQ_LANE_HEAD_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_HEAD_partition,
+                bAll ? 0 : pL->partitions.a[0]);
+  claimqBindText(p, &s, CQ_LANE_HEAD_set, claimqStr("[]"));
+  claimqBindInt(p, &s, CQ_LANE_HEAD_all, bAll);
+  claimqBindInt(p, &s, CQ_LANE_HEAD_upto,
+                bAll ? CQ_I64_MAX : pL->partitions.a[0]);
+  claimqBindPointer(p, &s, CQ_LANE_HEAD_who, pL, CQ_LANE_TYPE);
+  claimqBindInt(p, &s, CQ_LANE_HEAD_open, claimqLaneOpen(pC));
+  claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
+  pL->bFound = 0;
+  while( bStraight && pC->pRows->nRow<pC->nMax && claimqStep(p, &s) ){
+    pL->bFound = 1;
+    bStraight = !claimqColInt(&s, CQ_COL_LANE_HEAD_waited);
+    if( bStraight ){
+      CqCell *a = claimqRowsAdd(p, pC->pRows);
+      if( a ) pL->bNew &= (u8)claimqLaneRow(p, pC, &pL->policy, &s, a);
     }
-    p->pConn->nApart = CQ_APART;
   }
-  p->pConn->nApart--;
-  cqLaneTake(p, pC, CQ_SQL_LANE_HEAD);
-  return pL->bFound;
+  claimqStmtDone(p, &s);
+  if( !bStraight || !pL->bFound ){
+    pL->passed.n = pL->spent.n = pL->unsaid.n = 0;
+  }
+  if( pL->passed.n<=CQ_PASS_FEW ) pL->passed.n = 0;
+  return bStraight && pL->bFound;
 }
 
 /*
@@ -687,8 +665,7 @@ CQ_PRIV int claimqLaneRow(
       && claimqColType(pJob, CQ_COL_LANE_HEAD_place)==SQLITE_NULL;
   i64 iEnd = pPolicy->a[CQ_POLICY_RUNTIME];
   CqText none = {0, 0};
-  assert( pJob->eStmt==CQ_SQL_LANE_FIRST || pJob->eStmt==CQ_SQL_LANE_HEAD
-       || pJob->eStmt==CQ_SQL_LANE_JOB );
+  assert( pJob->eStmt==CQ_SQL_LANE_HEAD || pJob->eStmt==CQ_SQL_LANE_JOB );
   assert( a!=0 );
   claimqCellColumns(p, pC->pRows, a, pJob, CQ_LANE_NCOL);
   claimqCellInt(&a[CQ_COL_LANE_HEAD_job_id], iJob);      /* For cqLaneIds() */

@@ -389,9 +389,6 @@ struct CqConn {
                                   ** their steps stay */
   u8 bIdle;                       /* The last lane that was looked at had no
                                   ** jobs */
-  u8 nApart;                      /* A lane had jobs in front that not every
-                                  ** worker can take: for this many claims
-                                  ** these are not met */
   u8 bLimited;                    /* The job of the last verb counted for
                                   ** limits: so may that of the next */
   u8 bMade;                       /* Tables were made in a transaction of the
