@@ -1069,16 +1069,20 @@ static void cqLaneLimited(CqOp *p, CqClaim *pC){
 /*
 ** Jobs that do not say it themselves, because a plain INSERT has put them, get
 ** what the policy says: those that were met and need a grant, and those that
-** will be taken.
+** will be taken, which are the first of the list.
 */
 static void cqLaneSaid(CqOp *p, CqClaim *pC){
   CqLane *pL = cqLaneOwn(pC);
+  int nId = pC->ids.n;
   if( pL->unsaid.n ){
     claimqLimitList(p, CQ_SQL_LANE_ADMIT, &pL->unsaid);
     claimqGroupSee(p, &pL->unsaid);
   }
   if( pC->pRows->nRow && pL->policy.a[CQ_POLICY_RECLAIM]==1 ){
+    assert( nId>=pC->pRows->nRow );
+    pC->ids.n = pC->pRows->nRow;
     claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
+    pC->ids.n = nId;
   }
 }
 
