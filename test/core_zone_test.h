@@ -370,7 +370,7 @@ static void cqTestZoneDamage(void){
   }
 }
 
-/* A file may have so many bytes, and not one more. */
+/* A file may have CQ_ZONE_MAX bytes, and not one more. */
 static void cqTestZoneSize(void){
   static u8 a[CQ_ZONE_MAX+1];
   static const int nZero = 0;

@@ -26,9 +26,9 @@
 ** while its source key is taken, and while its dead letter is open.
 **
 ** Groups are looked at in the same way, but only twice a day, because most
-** are used again and again: those go that were not in use for CQ_KEEP_MS.  Whether
-** one is in use is only asked when its time is over, and then, if it is, its
-** time begins anew.
+** are used again and again: those go that were not in use for CQ_KEEP_MS.
+** Whether one is in use is only asked when its time is over, and then, if it
+** is, its time begins anew.
 */
 #include "lane.h"
 

@@ -229,8 +229,8 @@ static void cqLaneBrief(CqOp *p, CqVerb *pV, CqStmt *pHead){
 
 /*
 ** The claim holds: choose the statement that settles it, and whether more is to
-** be written.  Who renews a claim too late where leases are counted needs a free
-** slot: if there is none this raises no_slot.
+** be written.  Who renews a claim too late where leases are counted needs a
+** free slot: if there is none this raises no_slot.
 */
 CQ_PRIV void claimqLaneDecide(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqLaneVerb *pL = (CqLaneVerb*)&pV->own;

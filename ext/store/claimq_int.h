@@ -33,15 +33,6 @@ SQLITE_EXTENSION_INIT3
 # error "claimq needs the headers of SQLite 3.39 or newer"
 #endif
 
-/* What a discipline may have and all of these here do.  It is no branch in a
-** build that counts what is reached, because none of claimq's own tests can
-** take the other one: test/fifth.test does, with a discipline that has none. */
-#ifdef CLAIMQ_COVERAGE_TEST
-# define CQ_HOOK(X) (sizeof(X)!=0)
-#else
-# define CQ_HOOK(X) ((X)!=0)
-#endif
-
 typedef struct CqConn CqConn;             /* One database connection */
 typedef struct CqOp CqOp;                 /* One operation in progress */
 typedef struct CqArgDef CqArgDef;         /* An argument or an option */
@@ -1073,16 +1064,14 @@ CQ_PRIV const CqDiscipline *claimqVerbDiscipline(CqOp*, CqVerb*);
 CQ_PRIV int claimqVerbResult(const CqDiscipline*);
 /* claimq_complete() as part of another task; pResult==0: without a result. */
 CQ_PRIV void claimqVerbComplete(
-  CqOp*, const CqTask*, CqText claimId, CqText token, sqlite3_value *pResult
-);
+  CqOp*, const CqTask*, CqText claimId, CqText token, sqlite3_value *pResult);
 
 CQ_PRIV int claimqIsVerb(const CqFuncDef*);
 /* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
 ** past the last. */
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
 
-/* done.c: claims that the next claim completes.  What that needs, CQ_NEED_*;
-** and do it. */
+/* done.c: what it needs (CQ_NEED_*) to complete a list of claims; and do it. */
 CQ_PRIV int claimqDoneNeed(CqOp*, CqText done);
 CQ_PRIV void claimqDoneRun(CqOp*, const CqTask*, CqText done);
 

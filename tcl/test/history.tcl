@@ -12,11 +12,11 @@
 # The order is written by the calls themselves: triggers on claimq's tables put
 # the name of the call (PROCESS:NUMBER, from a function of the connection) into
 # the table hist, in the call's own transaction.  A call that wrote nothing has
-# its place if nobody wrote while it ran; if somebody did, it is not compared, but
-# for two kinds.  A call with a request that somebody else made before must have
-# the answer that the other got: requests are shared.  And of what a call of
-# claimq_wait() waited for, things that stay so once they are so must be so after
-# it if it says 1, and not before it if it says 0: see history_waited.
+# its place if nobody wrote while it ran; if somebody did, it is not compared,
+# but for two kinds.  A call with a request that somebody else made before must
+# have the answer that the other got: requests are shared.  And of what a call
+# of claimq_wait() waited for, things that stay so once they are so must be so
+# after it if it says 1, and not before it if it says 0: see history_waited.
 #
 # A process writes each call into a file of its own before it makes it, and the
 # answer after it.  One that is killed by SIGKILL leaves a call without an
@@ -171,9 +171,10 @@ proc history_places {} {
   return $all
 }
 
-# All that is to be looked at, sorted, each {PLACE HOW WHO op arglist form request
-# got}; and how many calls are not.  HOW: call, at its place; repeat, after it,
-# of a call that had an answer from elsewhere; before and after a wait.
+# All that is to be looked at, sorted, each {PLACE HOW WHO op arglist form
+# request got}; and how many calls are not.  HOW: call, at its place; repeat,
+# after it, of a call that had an answer from elsewhere; before and after, of a
+# wait.
 proc history_order {n} {
   set places [history_places]
   set out {}
@@ -250,13 +251,16 @@ proc history_differs {call again want} {
     \nthen:  $got\nagain: $again\nmodel: $want"
 }
 
-# Is what was waited for so, here?  That an event was there is not known after it
-# has gone: then its number counts.
+# Is what was waited for so, here?  That an event was there is not known after
+# it has gone: then its number counts.
 proc history_is_so {what key how} {
   switch $what {
-    job {return [expr {![dict exists $::model::job $key] || [model::ended $key]}]}
+    job {
+      return [expr {![dict exists $::model::job $key] || [model::ended $key]}]
+    }
     event {
-      set last [expr {$how eq "before" ? [lindex [dict keys $::model::event] end]
+      set last [expr {$how eq "before"
+        ? [lindex [dict keys $::model::event] end]
         : [model::opt $::model::last event]}]
       return [expr {$last ne "" && $last ne "NULL" && $last > $key}]
     }

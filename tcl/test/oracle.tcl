@@ -13,8 +13,8 @@
 # When they differ the history is shrunk: steps are left out as long as the
 # rest still fails, and what remains is printed as an SQL script.
 #
-# How a history is made.  A step is a list {LABEL OP ARGS FORM REQUEST}.  Steps are
-# chosen one at a time (or in waves, see oracle_wave), looking at what the
+# How a history is made.  A step is a list {LABEL OP ARGS FORM REQUEST}.  Steps
+# are chosen one at a time (or in waves, see oracle_wave), looking at what the
 # model holds (ids, claims made before), but they are written down by
 # reference: @c:12:0 is the claim id of the first row that step 12 returned,
 # @t:12:0 its token, @v:9 the value of step 9, @b:12 the batch ids of step 12

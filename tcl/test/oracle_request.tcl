@@ -21,8 +21,8 @@ proc oracle_refused {op arglist} {
 # Calls that may have a request.  (Without LIMIT: it is the claim's maximum, and
 # no part of a repeat.  And not together with done: see test/done.test.)
 set oracle_requests {enqueue submit publish verb cancel_batch cancel_job
-  cancel_flow revoke revoke_claim revoke_owner resolve ungrant change grant queue
-  limit schedule unschedule requeue claim lane outbox contest reclaim
+  cancel_flow revoke revoke_claim revoke_owner resolve ungrant change grant
+  queue limit schedule unschedule requeue claim lane outbox contest reclaim
   dead_letter}
 
 # What a request belongs to: the function, its scope, the owner.
