@@ -267,6 +267,7 @@ static int cqVtabConnect(
   assert( argc>2 );
   rc = cqVtabStored(p, argv, &bStored);
   if( rc ){
+    *pzErr = sqlite3_mprintf("%s", sqlite3_errstr(rc));
     cqVtabDisconnect(&p->base);
     return rc;
   }
