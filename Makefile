@@ -365,7 +365,7 @@ COV = BUILD=build/coverage SO=build/coverage/claimq.so \
 MCDC = CC=clang-19 BUILD=build/mcdc SO=build/mcdc/claimq.so \
       OPT='-O0 -g -DNDEBUG -DCLAIMQ_COVERAGE_TEST' \
       SANITIZE='-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc'
-COVRUN = $(RUN) -cmd core "$$b/core_test test/vectors" \
+COVRUN = CLAIMQ_EVERY=1 $(RUN) -cmd core "$$b/core_test test/vectors" \
       -files smoke $$b/claimq.so -files test $$b/claimq.so
 coverage: deps
 	$(SUB) tools
