@@ -550,7 +550,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
   if( pTask->bInit && cqTxnIdle(p, pTask) ) return;
   cqTxnWhole(p, pTask, 0);
   if( cqIsBusy(p)
-   && CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE)
+   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
   ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
@@ -620,7 +620,7 @@ static void cqTxnMake(CqOp *p, CqTask *pTask){
   }
   if( p->rc==SQLITE_OK ) cqTxnMakeAll(p, pTask, 0);
   if( cqIsBusy(p) && sqlite3_get_autocommit(p->db)
-   && CQ_ALWAYS(sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE)
+   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
   ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
