@@ -127,7 +127,8 @@ WHERE {{LANE_SET}} AND state<>'active' LIMIT :limit
 
 -- name: LANE_LATER
 -- When will a job of a set be claimable that is not now?  :open as in
--- LANE_CLAIMABLE.
+-- LANE_CLAIMABLE.  Where that is 0, and the first :limit jobs that wait need a
+-- grant, it is when the last of these is due: then somebody is to look again.
 SELECT (SELECT count(*) FROM (
     SELECT 1 FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
     LIMIT :limit)) AS n,
@@ -137,10 +138,12 @@ SELECT (SELECT count(*) FROM (
     FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}<=:now
       AND iif(state='active', {{LANE_AUTO}}, :open OR NOT {{LANE_UNSAID}})
     LIMIT :limit) WHERE t>:now) AS at_ms,
-  (SELECT {{JOB_DUE}} FROM {{LANE_INDEX}}
-   WHERE {{LANE_SET}} AND {{JOB_DUE}}>:now
-     AND (:open OR state='active' OR NOT {{LANE_UNSAID}})
-   ORDER BY {{JOB_DUE}} LIMIT 1) AS due
+  (SELECT ifnull(min(due) FILTER(WHERE may),
+       iif(count(*)>=:limit, max(due), NULL))
+   FROM (SELECT {{JOB_DUE}} AS due,
+       :open OR state='active' OR NOT {{LANE_UNSAID}} AS may
+     FROM {{LANE_INDEX}} WHERE {{LANE_SET}} AND {{JOB_DUE}}>:now
+     ORDER BY {{JOB_DUE}} LIMIT iif(:open, 1, :limit))) AS due
 
 -- fragment: LANE_MORE
 -- Is there more to be seen than the ready jobs of a set, for a worker without
