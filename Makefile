@@ -3,7 +3,7 @@
 #   make                 claimq.so, here in the root
 #   make demo            a short tour in the stock sqlite3 shell
 #   make smoke           the functional tests, in seconds
-#   make test            everything about the extension, in some 7 minutes on
+#   make test            everything about the extension, in some 8 minutes on
 #                        two cores
 #   make test-builds     the same on other builds: sanitizers, asserts, fuzzers,
 #                        the amalgamation, the oldest and newest SQLite
