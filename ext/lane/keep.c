@@ -107,8 +107,8 @@ static int cqKeepAsk(CqOp *p, int eStmt, int iParam, i64 iJob){
 ** none ever has.  (If the clock went back, a round begins early.)
 */
 static int cqKeepGroupsDue(i64 iGroup, i64 iNow){
-  return iNow>CQ_KEEP_MS
-      && (iGroup>=0 || iNow>=-iGroup || -iGroup-iNow>CQ_KEEP_PAUSE);
+  i64 iPast = iGroup<0 ? iNow+iGroup : 0;         /* Since it is to begin */
+  return iNow>CQ_KEEP_MS && (iPast>=0 || iPast<-CQ_KEEP_PAUSE);
 }
 
 /*
