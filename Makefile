@@ -141,8 +141,8 @@ $(AMALG): $(BUILD)/claimq.c
 	$(CC) $(SANITIZE) -O2 -shared -fPIC -Wl,-z,nodelete -o $@.tmp $<
 	mv -f $@.tmp $@
 
-# The same without any notification by the operating system: see
-# ext/store/watch.c.
+# The same without any help of the operating system: see ext/store/watch.c and
+# gate.c.
 POLL     = $(BUILD)/poll/claimq.so
 $(POLL): $(BUILD)/claimq.c
 	@mkdir -p $(@D)

@@ -25,6 +25,15 @@ PRAGMA {{S}}.journal_mode
 -- After how many pages to checkpoint; 0: the user does it, or nobody.
 PRAGMA wal_autocheckpoint
 
+-- name: GATE_LOCKING
+-- normal: the memory of the WAL is shared.  See ext/store/gate.c.
+PRAGMA {{S}}.locking_mode
+
+-- name: GATE_TIMEOUT
+-- How long the user wants to wait for a lock; 0: not at all, or by a busy
+-- handler of his own.
+PRAGMA busy_timeout
+
 -- name: TXN_LOCK
 -- Takes the write lock of main, and nothing else.
 UPDATE {{S}}.claimq_meta SET value=value WHERE 0

@@ -120,7 +120,11 @@ static void cqFuncCall(
   if( bKeep ) iLast = sqlite3_last_insert_rowid(op.db);
   if( bWrite ) cqFuncWrite(&op, pDef);
   claimqRequestCall(&op, &call);
-  if( op.rc==SQLITE_OK ) pDef->xFunc(&op, &call);
+  if( op.rc==SQLITE_OK ){
+    int bGate = bWrite && pDef->eKind!=CQ_F_INIT && claimqGateEnter(op.pConn);
+    pDef->xFunc(&op, &call);
+    if( bGate ) claimqGateLeave(op.pConn, CQ_CALL_OTHER);
+  }
   if( op.pReq ) claimqRequestEnd(&op);
   if( bKeep && sqlite3_last_insert_rowid(op.db)!=iLast ){
     sqlite3_set_last_insert_rowid(op.db, iLast);

@@ -11,6 +11,11 @@
 #ifndef CLAIMQ_CORE_H
 #define CLAIMQ_CORE_H
 
+/* What ext/store/gate.c asks of Linux is not in ISO C. */
+#if defined(__linux__) && !defined(_DEFAULT_SOURCE)
+# define _DEFAULT_SOURCE 1
+#endif
+
 /* assert() is for builds with -DCLAIMQ_DEBUG, as it is in SQLite. */
 #if !defined(NDEBUG) && !defined(CLAIMQ_DEBUG)
 # define NDEBUG 1

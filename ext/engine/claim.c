@@ -314,6 +314,20 @@ static void cqClaimArgs(CqClaim *pC, i64 nLimit){
 }
 
 /*
+** Run the claim.  It goes through the gate unless the last one found nothing:
+** then neither may this one, and it needs no lock.
+*/
+static void cqClaimRun(CqOp *p, CqClaim *pC){
+  CqConn *pConn = p->pConn;
+  int bGate = pC->task.bSure || pConn->bLockFirst || pConn->gate.bTook;
+  if( pC->task.bSure ) claimqTxnCheckpoint(pConn);
+  bGate = bGate && claimqGateEnter(pConn);
+  claimqRun(p, &pC->task);
+  if( bGate ) claimqGateLeave(pConn, CQ_CALL_CLAIM);
+  pConn->gate.bTook = pC->pRows->nRow>0;
+}
+
+/*
 ** One call of a claim table.  The rows are in pRows afterwards; op has the
 ** error if there is one.  A table that only looks runs xNext and no more.
 */
@@ -336,7 +350,7 @@ CQ_PRIV void claimqClaim(
   if( pDef->xArgs ) pDef->xArgs(p, &c);
   if( c.done.z ) cqClaimDone(p, &c);
   cqClaimRequest(p, &c);
-  if( pDef->bWrites ) claimqRun(p, &c.task);
+  if( pDef->bWrites ) cqClaimRun(p, &c);
   else if( p->rc==SQLITE_OK ) cqClaimLoad(p, &c.task);
   if( pDef->xDone ) pDef->xDone(&c);
   claimqIdsClear(&c.ids);

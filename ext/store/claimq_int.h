@@ -52,7 +52,7 @@ typedef struct CqTableDef CqTableDef;     /* A claim table */
 typedef struct CqFuncDef CqFuncDef;       /* A scalar function */
 typedef struct CqCall CqCall;             /* One call of it */
 typedef struct CqDiscipline CqDiscipline; /* A way to queue */
-
+#include "gate.h"
 /**************************************************************************
 ** Interface to op.c: sticky error, memory, clock.
 */
@@ -369,11 +369,9 @@ struct CqConn {
   u8 bWritable;                   /* main is known not to be read-only and of
                                   ** our format; triggers and views were on */
   sqlite3_vfs *pVfs;              /* Of main; 0: not asked yet */
-  u8 nManyStmt;                   /* The connection has many statements: for
-                                  ** this many calls they are not looked at */
-  int nWritten;                   /* Pages that it had written at the last
-                                  ** checkpoint of ours; the next one is due */
-  int nCheckpoint;                /* ... after this many: cqTxnCheckpoint() */
+  u8 nManyStmt;                   /* Calls that look at no statements */
+  int nWritten;                   /* Pages, at the last claimqTxnCheckpoint() */
+  int nCheckpoint;                /* ... and how many until the next is due */
   int nTaken;                     /* Statements that are not in their slots */
   int nStep;                      /* Statements of ours that are being run */
   u8 bQuiet;                      /* Who deletes rows looks by himself; 2: and
@@ -388,11 +386,12 @@ struct CqConn {
   u8 bRun;                        /* aRun[] was made after the last prepare */
   u8 nRun;
   CqRun aRun[CQ_NRUN];            /* See claimqStmtWriting() */
+  CqGate gate;                    /* See gate.h */
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
-  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
-  u8 bVersion;                    /* There was one */
+  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw, */
+  u8 bVersion;                    /* if there was one */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
@@ -633,6 +632,7 @@ CQ_PRIV void claimqCheckNested(CqOp*, const char *zWhat);
 /* Around what makes indexes inside a savepoint: then a fault can be undone. */
 CQ_PRIV void claimqTxnGuard(CqOp*, CqStmt*);
 CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);
+CQ_PRIV void claimqTxnCheckpoint(CqConn*);        /* Where SQLite makes none */
 
 /**************************************************************************
 ** Interface to lease.c: giving and judging a lease, the same for all.

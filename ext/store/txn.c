@@ -65,7 +65,7 @@
 #define CQ_FEW_STMT  16           /* Statements that are looked at */
 #define CQ_MANY_WAIT 100          /* Savepoints before the next look */
 
-/* See cqTxnCheckpoint(): pages until it asks again whether it is to. */
+/* See claimqTxnCheckpoint(): pages until it asks again whether it is to. */
 #define CQ_CHECKPOINT 1000
 
 static int cqIsBusy(const CqOp *p){
@@ -427,12 +427,12 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
 /*
 ** Load where main was not read before.  The clock may have been read before
 ** main was, and to read main may have meant to wait for somebody who wrote.  If
-** the clock has gone on, and there is something to write, load again: what is
-** read is the same, and nobody can change it before it is written.
+** the clock has gone on, load again: what is read is the same, nobody can change
+** it before it is written, and a job that came in between is found.
 */
 static void cqTxnRead(CqOp *p, CqTask *pTask){
   cqTxnLoad(p, pTask);
-  if( p->bClock && p->rc==SQLITE_OK && cqTxnNeed(pTask)!=CQ_NEED_NOTHING
+  if( p->bClock && p->rc==SQLITE_OK
    && claimqSystemClock(p->pConn)!=p->iNow
   ){
     if( pTask->xForget ) pTask->xForget(pTask);
@@ -476,10 +476,15 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 ** look how much this connection has written since, and do as SQLite would.
 ** What fails here is not the claim.
 */
-static void cqTxnCheckpoint(CqConn *pConn){
+CQ_PRIV void claimqTxnCheckpoint(CqConn *pConn){
   int nPage = 0, nHigh = 0, n = 0;
   CqStmt s;
   CqOp op;
+  if( !sqlite3_get_autocommit(pConn->db)
+   || sqlite3_txn_state(pConn->db, CQ_SCHEMA)!=SQLITE_TXN_NONE
+  ){
+    return;
+  }
   sqlite3_db_status(pConn->db, SQLITE_DBSTATUS_CACHE_WRITE, &nPage, &nHigh, 0);
   if( nPage<pConn->nWritten ) pConn->nWritten = 0;  /* The user has reset it */
   if( nPage-pConn->nWritten<pConn->nCheckpoint ) return;
@@ -505,7 +510,6 @@ static void cqTxnCheckpoint(CqConn *pConn){
 */
 static void cqTxnFilter(CqOp *p, CqTask *pTask){
   assert( p->bFilter && sqlite3_get_autocommit(p->db) );
-  if( pTask->bSure ) cqTxnCheckpoint(p->pConn);
   if( p->pConn->bLockFirst || pTask->bSure ){
     p->pConn->bLockFirst = 0;
     cqTxnWhole(p, pTask, 1);

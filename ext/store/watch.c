@@ -1,7 +1,7 @@
 /*
 ** watch.c: being woken when a file is written, by the operating system.
 **
-** This is the one file that talks to the operating system itself.  A
+** This file and gate.c talk to the operating system itself.  A
 ** connection that waits has a CqWatch:
 **
 **     CqWatch *p = claimqWatchNew("/a/b.db");

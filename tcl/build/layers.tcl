@@ -18,8 +18,8 @@ set LAYERS {
 
 # The files of ext/store, likewise: each uses only those before it.
 set STORE {
-  watch op zoneinfo ids schema stmt rows conn settings request args lease txn
-  init
+  watch op zoneinfo ids schema stmt rows conn gate settings request args lease
+  txn init
 }
 
 # The number of the layer that a file is in, -1 if its folder is none of them.

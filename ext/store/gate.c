@@ -1,0 +1,365 @@
+/*
+** gate.c: writers that wait for each other instead of sleeping.
+**
+** Whoever meets SQLite's write lock sleeps 1 to 100 ms and looks again: of
+** several workers most sleep while the lock is free, and one of them has bad
+** luck for seconds.  So calls of claimq's that write in a transaction of their
+** own go through a gate, and who finds it closed is woken by who opens it:
+**
+**     int bIn = claimqGateEnter(pConn);
+**     ...take the lock, write, commit...
+**     if( bIn ) claimqGateLeave(pConn, CQ_CALL_OTHER);
+**
+** The gate is a hint.  SQLite's own lock decides, and whoever does not come
+** through within a short time goes on without the gate, to SQLite's lock and
+** the user's busy timeout, as if there were none.  So it may be wrong, it may
+** be lost, and those who know nothing of it only wait longer.
+**
+** Where it is
+**
+** In WAL mode all connections to a file share the memory of its -shm.  Its
+** bytes 120 to 127 are there only to be locked, their content means nothing to
+** SQLite: see WalCkptInfo in its wal.c.  The first four are the gate, the
+** others count who came through:
+**
+**     0                 open
+**     CQ_GATE_WAITED    open, and somebody sleeps; see claimqGateLeave()
+**     CQ_GATE_GIVEN     open for one who was woken, and for nobody else
+**     mark              closed by the connection with that mark
+**     mark | WAITED     ... and somebody sleeps
+**
+** There is no gate where there is no such memory (rollback journals, databases
+** in memory, locking_mode=EXCLUSIVE), with a VFS that is not SQLite's own, and
+** on systems other than Linux, whose futex makes a process sleep on a word.  Nor
+** with -DCLAIMQ_POLL.
+**
+** Turns
+**
+** Strictly in turn would be a convoy: each call would wait until the next
+** process is awake.  So who comes while the gate is open goes through, even if
+** others sleep; and a connection that is expected back at once leaves the gate
+** open without waking anybody, until its turn has lasted CQ_GATE_TURN.  Then
+** the gate is given to a sleeper.  One of those who wait stays awake for
+** CQ_GATE_SPIN, which is longer than most calls take.
+**
+** Who dies inside leaves the gate closed.  If nobody came through while another
+** slept for CQ_GATE_NAP, that one looks whether anybody really has SQLite's
+** lock, by trying it.
+*/
+#include "claimq_int.h"
+
+#if defined(__linux__) && !defined(CLAIMQ_POLL)
+# include <sys/syscall.h>
+# if defined(SYS_futex) && defined(__GNUC__)
+#  define CQ_GATE 1
+# endif
+#endif
+
+#ifndef CQ_GATE
+CQ_PRIV int claimqGateEnter(CqConn *pConn){
+  (void)pConn;
+  return 0;
+}
+CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
+  (void)pConn; (void)eCall;
+}
+#else
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CQ_GATE_WAITED 1u
+#define CQ_GATE_GIVEN  2u
+#define CQ_GATE_MARK   (~3u)      /* The bits of a mark */
+#define CQ_GATE_SPINS  0x80000000u  /* In the count: see cqGateSpin() */
+#define CQ_GATE_OFFSET 120        /* In the -shm */
+#define CQ_GATE_REGION 32768      /* SQLite maps it in pieces of this size */
+
+#define CQ_GATE_TURN   2000       /* Microseconds: see above */
+#define CQ_GATE_NAP    3000
+#define CQ_GATE_SPIN   100
+#define CQ_GATE_MOST   100000     /* Nobody waits longer */
+#define CQ_GATE_SOON   100        /* Who is back after this was expected */
+#define CQ_GATE_FIRST  2          /* The call of a connection that asks whether
+                                  ** there is a gate; if there is none, so does
+                                  ** each ... */
+#define CQ_GATE_AGAIN  64         /* ... -th one after it */
+
+static i64 cqGateTime(void){
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (i64)t.tv_sec*1000000 + t.tv_nsec/1000;
+}
+
+/*
+** Sleep while the word is iWord, at most us microseconds.  0 if that time is
+** over, or the system cannot do it; else 1.
+*/
+static int cqGateSleep(u32 *pWord, u32 iWord, i64 us){
+  struct { long s; long ns; } t;  /* As the kernel wants it */
+  t.s = (long)(us/1000000);
+  t.ns = (long)(us%1000000)*1000;
+  return syscall(SYS_futex, pWord, FUTEX_WAIT, iWord, &t, 0, 0)==0
+      || errno==EAGAIN || errno==EINTR;
+}
+
+static void cqGateWake(u32 *pWord){
+  syscall(SYS_futex, pWord, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
+static int cqGateSwap(u32 *pWord, u32 iOld, u32 iNew){
+  return __atomic_compare_exchange_n(pWord, &iOld, iNew, 0, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_SEQ_CST);
+}
+
+static u32 cqGateLook(u32 *pWord){
+  return __atomic_load_n(pWord, __ATOMIC_SEQ_CST);
+}
+
+/*
+** What a PRAGMA says, as an integer; or whether that is zText.  -1 if it cannot
+** be learned.  SQLite answers these when they are prepared: they are not kept.
+*/
+static i64 cqGateAsk(CqConn *pConn, int eStmt, const char *zText){
+  i64 i = -1;
+  CqStmt s;
+  CqOp op;
+  claimqOpInit(&op, pConn);
+  s = claimqStmt(&op, eStmt);
+  if( claimqStep(&op, &s) ){
+    i = zText ? claimqTextEq(claimqColText(&op, &s, 0), claimqStr(zText))
+              : claimqColInt(&s, 0);
+  }
+  claimqStmtDone(&op, &s);
+  claimqOpClear(&op);
+  claimqStmtFree(pConn, pConn->apStmt[eStmt]);
+  pConn->apStmt[eStmt] = 0;
+  return i;
+}
+
+/*
+** The file of the database, or of its journal.  That of a WAL is in memory that
+** goes when the mode is left, so that it tells whether it is the same still.
+*/
+static sqlite3_file *cqGateFile(CqConn *pConn, int eWhich){
+  sqlite3_file *pFile = 0;
+  sqlite3_file_control(pConn->db, CQ_SCHEMA, eWhich, &pFile);
+  return pFile;
+}
+
+/*
+** Does a journal begin as a WAL does?  To ask SQLite for its mode would read
+** main, before the call that is about to.
+*/
+static int cqGateIsWal(sqlite3_file *pFile){
+  static const unsigned char aMagic[] = { 0x37, 0x7f, 0x06 };
+  unsigned char a[4];
+  return pFile && pFile->pMethods
+      && pFile->pMethods->xRead(pFile, a, sizeof(a), 0)==SQLITE_OK
+      && memcmp(a, aMagic, sizeof(aMagic))==0;
+}
+
+/*
+** Is the VFS SQLite's own, and the memory of the WAL shared?
+*/
+static int cqGateShared(CqConn *pConn){
+  char *zVfs = 0;
+  int bUnix;
+  sqlite3_file_control(pConn->db, CQ_SCHEMA, SQLITE_FCNTL_VFSNAME, &zVfs);
+  bUnix = zVfs && strcmp(zVfs, "unix")==0;
+  sqlite3_free(zVfs);
+  return bUnix && cqGateAsk(pConn, CQ_SQL_GATE_LOCKING, "normal")==1;
+}
+
+/*
+** Is there a gate?  A connection that is used for one call does without.
+*/
+static int cqGateFind(CqConn *pConn, sqlite3_file *pJournal){
+  CqGate *pGate = &pConn->gate;
+  if( ++pGate->nCall!=CQ_GATE_FIRST ) return 0;
+  pGate->nCall -= CQ_GATE_AGAIN;
+  if( !cqGateIsWal(pJournal) || !cqGateShared(pConn) ) return 0;
+  pGate->pWal = pJournal;
+  pGate->bSpin = sysconf(_SC_NPROCESSORS_ONLN)>1;
+  sqlite3_randomness(sizeof(pGate->iMark), &pGate->iMark);
+  pGate->iMark = (pGate->iMark & CQ_GATE_MARK) | (CQ_GATE_GIVEN<<1);
+  return 1;
+}
+
+/*
+** The word, or 0 if there is no gate.
+*/
+static u32 *cqGateWord(CqConn *pConn){
+  sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_JOURNAL_POINTER);
+  volatile void *pShm = 0;
+  if( pConn->gate.pWal!=pFile ) pConn->gate.pWal = 0;
+  if( pConn->gate.pWal==0 && !cqGateFind(pConn, pFile) ) return 0;
+  pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
+  pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 0, &pShm);
+  return pShm ? (u32*)((char*)pShm + CQ_GATE_OFFSET) : 0;
+}
+
+/*
+** Does nobody have SQLite's write lock?  The first of the eight locks of a -shm
+** is that of the writer.
+*/
+static int cqGateFree(CqConn *pConn){
+  sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
+  const sqlite3_io_methods *pM = pFile->pMethods;
+  int rc = pM->xShmLock(pFile, 0, 1, SQLITE_SHM_LOCK|SQLITE_SHM_EXCLUSIVE);
+  if( rc ) return 0;
+  pM->xShmLock(pFile, 0, 1, SQLITE_SHM_UNLOCK|SQLITE_SHM_EXCLUSIVE);
+  return 1;
+}
+
+/*
+** How long may this call wait, in microseconds?  Not at all if the user has a
+** busy handler of his own, or none.
+*/
+static i64 cqGatePatience(CqConn *pConn){
+  i64 us = cqGateAsk(pConn, CQ_SQL_GATE_TIMEOUT, 0)*1000/4;
+  return us<CQ_GATE_MOST ? us : CQ_GATE_MOST;
+}
+
+/*
+** Close the gate if it is open for who waits: 1.  It is not while its last user
+** is expected back (bLong: that was long ago), and only for who was woken if it
+** was given.
+*/
+static int cqGateTake(const CqGate *pGate, u32 *pWord, int bWoken, int bLong){
+  u32 iWord = cqGateLook(pWord);
+  if( iWord!=0 && !(bWoken && iWord==CQ_GATE_GIVEN)
+   && !(bLong && iWord==CQ_GATE_WAITED)
+  ){
+    return 0;
+  }
+  return cqGateSwap(pWord, iWord, pGate->iMark | CQ_GATE_WAITED);
+}
+
+/*
+** Somebody who is inside will mostly be out again before this process would
+** sleep: so one of those who wait looks again and again for a short time.  1 if
+** the gate is closed behind us.
+*/
+static int cqGateSpin(const CqGate *pGate, u32 *pWord, int bWoken){
+  i64 usEnd;
+  int bIn = 0;
+  if( !pGate->bSpin ) return 0;
+  if( __atomic_fetch_or(&pWord[1], CQ_GATE_SPINS, __ATOMIC_SEQ_CST)
+        & CQ_GATE_SPINS
+  ){
+    return 0;
+  }
+  usEnd = cqGateTime() + CQ_GATE_SPIN;
+  do{
+    bIn = cqGateTake(pGate, pWord, bWoken, 0);
+  }while( !bIn && cqGateTime()<usEnd );
+  __atomic_fetch_and(&pWord[1], ~CQ_GATE_SPINS, __ATOMIC_SEQ_CST);
+  return bIn;
+}
+
+/*
+** Sleep until somebody opens the gate: 1.  0 if nobody did for a while.
+*/
+static int cqGateNap(u32 *pWord){
+  u32 iWord = cqGateLook(pWord);
+  u32 iNew = iWord==CQ_GATE_GIVEN ? iWord : iWord | CQ_GATE_WAITED;
+  if( iWord==0 || (iWord!=iNew && !cqGateSwap(pWord, iWord, iNew)) ) return 1;
+  return cqGateSleep(pWord, iNew, CQ_GATE_NAP);
+}
+
+/*
+** Nobody opened the gate for a while.  If nobody came through either, and
+** nobody has SQLite's lock, then who closed it is gone: close it again, 1.
+** Who stayed awake may be gone, too.
+*/
+static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
+  u32 iWord = cqGateLook(pWord);
+  __atomic_fetch_and(&pWord[1], ~CQ_GATE_SPINS, __ATOMIC_SEQ_CST);
+  return ((cqGateLook(&pWord[1]) ^ iSeen) & ~CQ_GATE_SPINS)==0
+      && cqGateFree(pConn)
+      && cqGateSwap(pWord, iWord, pConn->gate.iMark | CQ_GATE_WAITED);
+}
+
+/*
+** Wait until the gate is closed behind us: 1.  0 if that takes too long.
+*/
+static int cqGateWait(CqConn *pConn, u32 *pWord){
+  const CqGate *pGate = &pConn->gate;
+  i64 us = cqGatePatience(pConn);
+  i64 usEnd = cqGateTime() + us;
+  int bWoken = 0, bLong = 0;
+  if( us<=0 ) return 0;
+  while( !cqGateTake(pGate, pWord, bWoken, bLong)
+      && !cqGateSpin(pGate, pWord, bWoken)
+  ){
+    u32 iSeen = cqGateLook(&pWord[1]);
+    bWoken = cqGateNap(pWord);
+    bLong = !bWoken;
+    if( bLong && cqGateSeize(pConn, pWord, iSeen) ) return 1;
+    if( cqGateTime()>usEnd ) return 0;
+  }
+  return 1;
+}
+
+/*
+** Before a call that is likely to write.  If it will do so in a transaction of
+** its own, and comes through in time, the gate is closed behind it: 1.
+*/
+CQ_PRIV int claimqGateEnter(CqConn *pConn){
+  CqGate *pGate = &pConn->gate;
+  u32 *pWord, iWord;
+  if( !sqlite3_get_autocommit(pConn->db)
+   || sqlite3_txn_state(pConn->db, CQ_SCHEMA)!=SQLITE_TXN_NONE
+  ){
+    return 0;
+  }
+  pWord = cqGateWord(pConn);
+  if( pWord==0 ) return 0;
+  if( pGate->usLeft ){
+    pGate->aSoon[pGate->eCall] = cqGateTime()-pGate->usLeft < CQ_GATE_SOON;
+    pGate->usLeft = 0;
+  }
+  iWord = cqGateLook(pWord);
+  if( (iWord & ~CQ_GATE_WAITED)
+   || !cqGateSwap(pWord, iWord, pGate->iMark | iWord)
+  ){
+    pGate->usTurn = 0;
+    if( !cqGateWait(pConn, pWord) ) return 0;
+  }
+  __atomic_add_fetch(&pWord[1], 1, __ATOMIC_RELAXED);
+  pGate->pWord = pWord;
+  return 1;
+}
+
+/*
+** After such a call, which was of kind eCall: open the gate, and wake somebody,
+** unless this connection is expected back soon.
+*/
+CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
+  CqGate *pGate = &pConn->gate;
+  u32 *pWord = pGate->pWord, iOld = pGate->iMark | CQ_GATE_WAITED;
+  i64 us;
+  assert( pWord );
+  pGate->pWord = 0;
+  if( cqGateSwap(pWord, pGate->iMark, 0) ){
+    pGate->usTurn = 0;
+    return;
+  }
+  if( cqGateLook(pWord)!=iOld ) return;   /* Somebody took us for dead */
+  us = cqGateTime();
+  if( pGate->usTurn==0 ) pGate->usTurn = us;
+  pGate->eCall = (u8)eCall;
+  pGate->usLeft = us;
+  if( pGate->aSoon[eCall] && us-pGate->usTurn<CQ_GATE_TURN ){
+    cqGateSwap(pWord, iOld, CQ_GATE_WAITED);
+    return;
+  }
+  cqGateSwap(pWord, iOld, pGate->aSoon[eCall] ? CQ_GATE_GIVEN : 0);
+  pGate->usTurn = 0;
+  cqGateWake(pWord);
+}
+
+#endif
