@@ -29,8 +29,8 @@
 **     mark | WAITED     ... and somebody sleeps
 **
 ** There is no gate where there is no such memory (rollback journals, databases
-** in memory, locking_mode=EXCLUSIVE), with a VFS that is not SQLite's own, and
-** on systems other than Linux, whose futex makes a process sleep on a word.  Nor
+** in memory, locking_mode=EXCLUSIVE), with a VFS that is not SQLite's own, on
+** systems other than Linux, whose futex makes a process sleep on a word, and
 ** with -DCLAIMQ_POLL.
 **
 ** Turns

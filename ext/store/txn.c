@@ -427,8 +427,8 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
 /*
 ** Load where main was not read before.  The clock may have been read before
 ** main was, and to read main may have meant to wait for somebody who wrote.  If
-** the clock has gone on, load again: what is read is the same, nobody can change
-** it before it is written, and a job that came in between is found.
+** the clock has gone on, load again: what is read is the same, nobody can
+** change it before it is written, and a job that came in between is found.
 */
 static void cqTxnRead(CqOp *p, CqTask *pTask){
   cqTxnLoad(p, pTask);

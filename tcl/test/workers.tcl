@@ -149,3 +149,21 @@ proc with_workers {n args} {
   foreach h $all {worker_go $h}
   return [lmap h $all {worker_wait $h [dict get $opt -timeout]}]
 }
+
+# Another process holds the write lock, with a row for the table `held`, until
+# it hears that it is enough.
+proc hold {} {
+  file delete enough
+  set h [worker_start {
+    open_plain
+    db timeout 300000
+    db eval {BEGIN IMMEDIATE; INSERT INTO held VALUES(1)}
+    emit locked
+    while {![file exists enough]} {after 2}
+    db eval COMMIT
+  }]
+  worker_go $h
+  worker_line $h
+  return $h
+}
+proc enough {} {close [open enough w]}
