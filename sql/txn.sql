@@ -22,7 +22,8 @@ SELECT 1
 PRAGMA {{S}}.journal_mode
 
 -- name: TXN_CHECKPOINT
--- After how many pages to checkpoint; 0: the user does it, or nobody.
+-- After how many pages to checkpoint; 0: the user does it, or nobody.  The
+-- answer is part of the program, but a PRAGMA is prepared again for each run.
 PRAGMA wal_autocheckpoint
 
 -- name: GATE_LOCKING
