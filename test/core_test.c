@@ -1237,7 +1237,7 @@ static const CqPart aPart[] = {
       cqTestPaceBefore, cqTestPaceBusy, cqTestPaceCrowd, cqTestNightIdle,
       cqTestNightSignal, cqTestNightCommit, cqTestNightMissed,
       cqTestNightCrowd, cqTestNightDue, cqTestNightSoon, cqTestNightBusy,
-      cqTestPaceEnds } },
+      cqTestPaceEnds, cqTestPaceFar } },
 };
 
 static void cqRunPart(const CqPart *p){

@@ -535,3 +535,23 @@ static void cqTestPaceEnds(void){
     }
   }
 }
+
+/* Which file systems other machines can write to; by statfs(2), and one more or
+** less is another one. */
+static void cqTestPaceFar(void){
+  static const u32 aFar[] = {0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x65735546,
+      0x01021997, 0x00c36400, 0x5346414f, 0x6b414653, 0x73757245, 0x01161970,
+      0x7461636f, 0x0bd00bd0, 0x786f4256, 0x564c};
+  static const u32 aNear[] = {0, 0xef53 /* ext4 */, 0x01021994 /* tmpfs */,
+      0x9123683e /* btrfs */, 0x58465342 /* XFS */, 0x794c7630 /* overlay */,
+      0x2fc12fc1 /* ZFS */, 0xf2f52010 /* F2FS */, 0xffffffff};
+  int i;
+  for(i=0; i<CQ_COUNT(aFar); i++){
+    cqCheck(claimqPaceIsFar(aFar[i]), "%x is far", aFar[i]);
+    cqCheck(!claimqPaceIsFar(aFar[i]-1) && !claimqPaceIsFar(aFar[i]+1),
+            "beside %x", aFar[i]);
+  }
+  for(i=0; i<CQ_COUNT(aNear); i++){
+    cqCheck(!claimqPaceIsFar(aNear[i]), "%x is near", aNear[i]);
+  }
+}

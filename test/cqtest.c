@@ -70,6 +70,8 @@
 **                           it is killed if we die first
 **   cq_kill PID KILL|STOP|CONT|TERM|INT
 **   cq_waitpid PID ?MS?     {exit N} or {signal N}, {} if MS have passed
+**   cq_alarm MS             a SIGALRM after MS milliseconds, which only ends what
+**                           the process sleeps in
 **   cq_close_fd N           close() a descriptor, whose ever it is
 **   cq_exit N               _exit(): no flushing, no handlers
 **
@@ -89,6 +91,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1230,6 +1233,27 @@ CQT_CMD(cqtWaitpidCmd){
   return TCL_OK;
 }
 
+static void cqtOnAlarm(int iSignal){ (void)iSignal; }
+
+CQT_CMD(cqtAlarmCmd){
+  struct sigaction act;
+  struct itimerval t = {{0, 0}, {0, 0}};
+  int ms;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "MS")
+   || Tcl_GetIntFromObj(interp, objv[1], &ms)
+  ){
+    return TCL_ERROR;
+  }
+  memset(&act, 0, sizeof(act));
+  act.sa_handler = cqtOnAlarm;
+  sigaction(SIGALRM, &act, 0);
+  t.it_value.tv_sec = ms/1000;
+  t.it_value.tv_usec = ms%1000*1000;
+  setitimer(ITIMER_REAL, &t, 0);
+  return TCL_OK;
+}
+
 CQT_CMD(cqtCloseFdCmd){
   int fd;
   (void)cd;
@@ -1282,6 +1306,7 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_spawn", cqtSpawnCmd },
   { "cq_kill", cqtKillCmd },
   { "cq_waitpid", cqtWaitpidCmd },
+  { "cq_alarm", cqtAlarmCmd },
   { "cq_close_fd", cqtCloseFdCmd },
   { "cq_exit", cqtExitCmd }
 };

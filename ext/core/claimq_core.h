@@ -566,6 +566,7 @@ CQ_PRIV void claimqPaceInit(CqPace*, i64 msTimeout, i64 msNow, int bTold);
 CQ_PRIV i64 claimqPaceNap(CqPace*, int bListen, int *pbDeaf);
 CQ_PRIV int claimqPaceWake(CqPace*, int mWoke, i64 msNow);
 CQ_PRIV void claimqPaceSeen(CqPace*, int eSeen, i64 msNextAt);
+CQ_PRIV int claimqPaceIsFar(u32 iType);
 
 /**************************************************************************
 ** Interface to vtab/claim_plan.c: which constraints of a WHERE clause are the

@@ -253,3 +253,28 @@ CQ_PRIV int claimqPaceWake(CqPace *p, int mWoke, i64 msNow){
   if( us>=p->usTotal ) mDo |= CQ_PACE_LOOK|CQ_PACE_OVER;
   return mDo;
 }
+
+/*
+** Can other machines write to a file system of this type, a number of Linux's
+** statfs(2)?  Then who waits on this one is not told of it.
+*/
+CQ_PRIV int claimqPaceIsFar(u32 iType){
+  static const u32 aFar[] = {
+    0x00006969,                   /* NFS */
+    0x0000517b, 0xff534d42, 0xfe534d42,   /* SMB, CIFS, SMB 2 */
+    0x65735546,                   /* FUSE: sshfs and the like */
+    0x01021997,                   /* 9P: a folder of a virtual machine's host */
+    0x00c36400,                   /* Ceph */
+    0x5346414f, 0x6b414653,       /* AFS */
+    0x73757245,                   /* Coda */
+    0x01161970, 0x7461636f,       /* GFS2, OCFS2: disks with several hosts */
+    0x0bd00bd0,                   /* Lustre */
+    0x786f4256,                   /* VirtualBox */
+    0x0000564c                    /* NCP */
+  };
+  int i;
+  for(i=0; i<CQ_ARRAYSIZE(aFar); i++){
+    if( iType==aFar[i] ) return 1;
+  }
+  return 0;
+}

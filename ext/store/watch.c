@@ -128,30 +128,11 @@ static void cqWatchForget(CqWatch *p){
 
 /*
 ** Is the file where other machines can write to it?  Then the kernel knows
-** only of what is written on this one.  The numbers are those of statfs(2).
-** If nothing can be found out, no.
+** only of what is written on this one.  If nothing can be found out, no.
 */
 static int cqWatchIsFar(const char *zDb){
-  static const u32 aFar[] = {
-    0x00006969,                   /* NFS */
-    0x0000517b, 0xff534d42, 0xfe534d42,   /* SMB, CIFS, SMB 2 */
-    0x65735546,                   /* FUSE: sshfs and the like */
-    0x01021997,                   /* 9P: a folder of a virtual machine's host */
-    0x00c36400,                   /* Ceph */
-    0x5346414f, 0x6b414653,       /* AFS */
-    0x73757245,                   /* Coda */
-    0x01161970, 0x7461636f,       /* GFS2, OCFS2: disks with several hosts */
-    0x0bd00bd0,                   /* Lustre */
-    0x786f4256,                   /* VirtualBox */
-    0x0000564c                    /* NCP */
-  };
   struct statfs st;
-  int i;
-  if( statfs(zDb, &st)!=0 ) return 0;
-  for(i=0; i<CQ_ARRAYSIZE(aFar); i++){
-    if( (u32)st.f_type==aFar[i] ) return 1;
-  }
-  return 0;
+  return statfs(zDb, &st)==0 ? claimqPaceIsFar((u32)st.f_type) : 0;
 }
 
 static void cqWatchOpen(CqWatch *p){
@@ -188,34 +169,18 @@ static int cqWatchAim(CqWatch *p, const char *zDb, const char *zWal){
 }
 
 /*
-** One event.  1 if it is a write to what is watched now, or if events were
-** lost.  A file that is gone is no longer watched.
-*/
-static int cqWatchEvent(CqWatch *p, const struct inotify_event *pEvent){
-  if( pEvent->mask & IN_Q_OVERFLOW ) return 1;
-  if( pEvent->wd!=p->iDb && pEvent->wd!=p->iWal ) return 0;
-  if( pEvent->mask & IN_IGNORED ){
-    if( pEvent->wd==p->iDb ) p->iDb = -1;
-    if( pEvent->wd==p->iWal ) p->iWal = -1;
-  }
-  return 1;
-}
-
-/*
-** Take all events there are, as long as they do not come faster than they can
-** be taken.  1 if something was written.
+** Take the events there are; if there are more than fit, the next sleep is
+** short.  1 if one is of what is watched now: it was written to, or is gone, or
+** events were lost.  (These belong to file -1, as does what is not watched.)
 */
 static int cqWatchDrain(CqWatch *p){
   char aBuf[4096];
   struct inotify_event e;
-  int bTold = 0, nRead = 0;
-  ssize_t n, i;
-  while( p->fd>=0 && nRead++<100 && (n = read(p->fd, aBuf, sizeof(aBuf)))>0 ){
-    for(i=0; i+(ssize_t)sizeof(e)<=n; i+=(ssize_t)(sizeof(e)+e.len)){
-      memcpy(&e, &aBuf[i], sizeof(e));
-      if( cqWatchEvent(p, &e) ) bTold = 1;
-    }
-    assert( i==n );               /* The kernel gives whole events */
+  int bTold = 0;
+  ssize_t i, n = p->fd>=0 ? read(p->fd, aBuf, sizeof(aBuf)) : 0;
+  for(i=0; i<n; i+=(ssize_t)(sizeof(e)+e.len)){
+    memcpy(&e, &aBuf[i], sizeof(e));      /* The kernel gives whole events */
+    if( e.wd==p->iDb || e.wd==p->iWal ) bTold = 1;
   }
   return bTold;
 }
@@ -354,7 +319,7 @@ CQ_PRIV CqWatch *claimqWatchNew(const char *zDb){
   if( p==0 ) return 0;
   memset(p, 0, sizeof(*p));
   cqWatchForget(p);
-  p->bFar = CQ_NEVER(zDb==0) || zDb[0]==0 || cqWatchIsFar(zDb);
+  p->bFar = CQ_NEVER(zDb==0) || zDb[0]==0 ? 1 : (u8)cqWatchIsFar(zDb);
   return p;
 }
 

@@ -72,7 +72,8 @@ static const char *cqZoneFolder(int i){
 /*
 ** Open a regular file and find out how long it is: the descriptor; or -1, and
 ** *pnByte is the system's error.  What is not a regular file is not opened: to
-** open a device may do something.
+** open a device may do something.  (One that is put there just then has no
+** length, or cannot be read.)
 */
 static int cqZoneOpen(const char *zPath, i64 *pnByte){
   struct stat s;
@@ -81,13 +82,13 @@ static int cqZoneOpen(const char *zPath, i64 *pnByte){
   if( stat(zPath, &s)==0 && S_ISREG(s.st_mode) ){
     fd = open(zPath, O_RDONLY|O_CLOEXEC|O_NONBLOCK|O_NOCTTY);
   }
-  if( fd>=0 && fstat(fd, &s)==0 && S_ISREG(s.st_mode) ){
-    *pnByte = (i64)s.st_size;
-    return fd;
+  if( fd<0 ){
+    *pnByte = errno;
+    return -1;
   }
-  *pnByte = errno;
-  if( fd>=0 ) close(fd);
-  return -1;
+  fstat(fd, &s);                  /* It may have been replaced in between */
+  *pnByte = (i64)s.st_size;
+  return fd;
 }
 
 /*
@@ -99,8 +100,8 @@ static u8 *cqZoneBytes(CqOp *p, int fd, i64 nByte){
   i64 n = 0;
   while( a && n<nByte ){
     ssize_t nGot = read(fd, &a[n], (size_t)(nByte-n));
-    if( nGot<=0 && (nGot==0 || errno!=EINTR) ) break;
-    if( nGot>0 ) n += nGot;
+    if( nGot<=0 ) break;
+    n += nGot;
   }
   close(fd);
   if( n==nByte ) return a;
