@@ -52,7 +52,8 @@
 **                           were asked for before are still to come
 **   cq_api_version N        to what cq_api_load loads we are SQLite N
 **                           (3040001); -1: one without a list of its routines
-**   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has
+**   cq_vfs_version N        1: our VFS has no xCurrentTimeInt64(); 2: it has;
+**                           3: it could have, and has not
 **   cq_lookaside_off DB     small allocations, too, come from the allocator;
 **                           right after opening
 **   cq_ids DB SQL LIST      SQL with the list of integers bound to ?1, as
@@ -62,6 +63,7 @@
 **                           text is like GLOB
 **   cq_column_count DB SQL  columns of a statement, without running it
 **   cq_limit DB N           sqlite3_limit() of the length of values -> before
+**   cq_reset_status DB      what SQLite counts of pages begins at 0
 **   cq_leak_stmt DB         forget a statement (to test the harness itself)
 **   cq_leak_memory N        lose N bytes (the same, for a leak sanitizer)
 **   cq_fork                 0 in the child, its pid in the parent
@@ -396,7 +398,7 @@ static int cqtVfsTime64(sqlite3_vfs *p, sqlite3_int64 *pOut){
 }
 static int cqtVfsTime(sqlite3_vfs *p, double *pOut){
   sqlite3_int64 iNow = 0;
-  int rc = p->iVersion>=2 ? SQLITE_OK : cqtTime(&iNow);
+  int rc = p->iVersion==2 ? SQLITE_OK : cqtTime(&iNow);
   *pOut = (double)iNow/86400000.0;
   return rc;
 }
@@ -976,8 +978,13 @@ CQT_CMD(cqtApiVersionCmd){
 
 CQT_CMD(cqtVfsVersionCmd){
   (void)cd;
-  if( cqtArgs(interp, objc, objv, 1, 1, "1|2") ) return TCL_ERROR;
-  return Tcl_GetIntFromObj(interp, objv[1], &cqtShim.iVersion);
+  if( cqtArgs(interp, objc, objv, 1, 1, "1|2|3")
+   || Tcl_GetIntFromObj(interp, objv[1], &cqtShim.iVersion)
+  ){
+    return TCL_ERROR;
+  }
+  cqtShim.xCurrentTimeInt64 = cqtShim.iVersion==3 ? 0 : cqtVfsTime64;
+  return TCL_OK;
 }
 
 CQT_CMD(cqtLookasideOffCmd){
@@ -1116,6 +1123,19 @@ CQT_CMD(cqtLimitCmd){
     return TCL_ERROR;
   }
   return cqtResult(interp, sqlite3_limit(db, SQLITE_LIMIT_LENGTH, n));
+}
+
+CQT_CMD(cqtResetStatusCmd){
+  sqlite3 *db;
+  int n, nHigh;
+  (void)cd;
+  if( cqtArgs(interp, objc, objv, 1, 1, "DB")
+   || cqtDb(interp, objv[1], &db)
+  ){
+    return TCL_ERROR;
+  }
+  sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_WRITE, &n, &nHigh, 1);
+  return TCL_OK;
 }
 
 CQT_CMD(cqtLeakStmtCmd){
@@ -1300,6 +1320,7 @@ static const struct { const char *zName; Tcl_ObjCmdProc *xCmd; } cqtCmds[] = {
   { "cq_schema_used", cqtSchemaUsedCmd },
   { "cq_column_count", cqtColumnCountCmd },
   { "cq_limit", cqtLimitCmd },
+  { "cq_reset_status", cqtResetStatusCmd },
   { "cq_leak_stmt", cqtLeakStmtCmd },
   { "cq_leak_memory", cqtLeakMemoryCmd },
   { "cq_fork", cqtForkCmd },

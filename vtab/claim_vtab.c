@@ -715,7 +715,8 @@ static CqAnswer *cqCursorClaim(
   }
   if( pOp->rc==SQLITE_OK ){
     /* It does something even if it claims nothing.  (done is the last.) */
-    pNew->bActed = pDef->bWrites && pDef->aArg[i-1].eRole==CQ_ROLE_DONE
+    pNew->bActed = pDef->bWrites
+                && CQ_HOOK(pDef->aArg[i-1].eRole==CQ_ROLE_DONE)
                 && aArg[i-1].bGiven;
     pNew->rows.mSkip = pPrep ? ~pPrep->mUsed : 0;
     pNew->rows.iRowid = pOp->pConn->iNextRowid;

@@ -218,7 +218,7 @@ static void cqSha256Func(CqOp *p, CqCall *pCall){
   z = eType==SQLITE_BLOB ? sqlite3_value_blob(pVal)
                          : (const void*)sqlite3_value_text(pVal);
   n = sqlite3_value_bytes(pVal);
-  if( z==0 && (n>0 || eType!=SQLITE_BLOB) ){
+  if( z==0 && eType!=SQLITE_BLOB ){
     p->rc = SQLITE_NOMEM;
     return;
   }

@@ -141,13 +141,16 @@ CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
   rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
             : SQLITE_NOMEM;
-  while( rc==SQLITE_OK && !bFound && sqlite3_step(pProgram)==SQLITE_ROW ){
+  while( rc==SQLITE_OK && !bFound
+      && (rc = sqlite3_step(pProgram))==SQLITE_ROW
+  ){
     const char *zOp = (const char*)sqlite3_column_text(pProgram, 1);
     const char *zP4 = (const char*)sqlite3_column_text(pProgram, 5);
     bFound = CQ_ALWAYS(zOp) && zP4 && strcmp(zOp, "VFilter")==0
           && claimqPlanBad(zP4);
+    rc = SQLITE_OK;
   }
-  if( rc==SQLITE_OK ) rc = sqlite3_reset(pProgram);
+  if( rc==SQLITE_DONE ) rc = SQLITE_OK;
   claimqFailRc(pOp, rc);
   if( rc==SQLITE_OK && !bFound ) pPrep->nAvoid = 0;
   sqlite3_finalize(pProgram);

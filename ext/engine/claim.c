@@ -351,7 +351,7 @@ CQ_PRIV void claimqClaim(
   if( c.done.z ) cqClaimDone(p, &c);
   cqClaimRequest(p, &c);
   if( pDef->bWrites ) cqClaimRun(p, &c);
-  else if( p->rc==SQLITE_OK ) cqClaimLoad(p, &c.task);
+  else cqClaimLoad(p, &c.task);
   if( pDef->xDone ) pDef->xDone(&c);
   claimqIdsClear(&c.ids);
   sqlite3_free(c.task.zAnswer);

@@ -20,7 +20,6 @@
 typedef struct CqDoneList CqDoneList;
 struct CqDoneList {
   CqJson j;
-  u8 bOne;                        /* The list is one claim, not an array */
   u8 bFirst;                      /* No claim was read yet */
   CqText claimId, token;
   CqText result;                  /* As it stands in the list; z==0: none */
@@ -33,7 +32,7 @@ struct CqDoneList {
 */
 static CqText cqDoneListText(CqText raw, char *zBuf){
   int n;
-  if( raw.n==0 || memchr(raw.z, '\\', (size_t)raw.n)==0 ) return raw;
+  if( memchr(raw.z, '\\', (size_t)raw.n)==0 ) return raw;
   n = raw.n<=CQ_DONE_RAW ? claimqJsonText(raw, zBuf) : -1;
   if( n<0 ) return raw;
   raw.z = zBuf;
@@ -54,7 +53,7 @@ static int cqDoneListResult(CqDoneList *p){
   if( !claimqJsonSkip(&p->j) ) return 0;
   t.z = &at.in.z[at.i];
   t.n = p->j.i-at.i;
-  while( t.n>0 && strchr(" \t\n\r,", t.z[0]) ){ t.z++; t.n--; }
+  while( strchr(" \t\n\r,", t.z[0]) ){ t.z++; t.n--; }
   if( !claimqTextEq(t, claimqStr("null")) ) p->result = t;
   return claimqJsonNext(&p->j)==CQ_JSON_CLOSE;
 }
@@ -63,24 +62,23 @@ static int cqDoneListResult(CqDoneList *p){
 ** Begin to read.  Returns 0 if the list is no array.
 */
 static int cqDoneListBegin(CqDoneList *p, CqText done){
-  p->bOne = 0;
   p->bFirst = 1;
   claimqJsonInit(&p->j, done);
   return claimqJsonNext(&p->j)==CQ_JSON_ARRAY;
 }
 
 /*
-** The next claim: 1, or 0 at the end, or -1 if the list is malformed.
+** The next claim: 1, or 0 at the end, or -1 if the list is malformed.  What
+** follows the end of a list that is one claim is the end of the text.
 */
 static int cqDoneListNext(CqDoneList *p){
   int bFirst = p->bFirst;
   int e = claimqJsonNext(&p->j);
   p->bFirst = 0;
-  if( e==CQ_JSON_END ) return p->bOne ? 0 : -1;
+  if( e==CQ_JSON_END ) return 0;
   if( e==CQ_JSON_CLOSE ) return claimqJsonNext(&p->j)==CQ_JSON_END ? 0 : -1;
   if( e==CQ_JSON_ARRAY ) e = claimqJsonNext(&p->j);
-  else if( bFirst ) p->bOne = 1;
-  else return -1;
+  else if( !bFirst ) return -1;
   if( e!=CQ_JSON_STRING ) return -1;
   p->claimId = cqDoneListText(p->j.tok, p->zId);
   if( claimqJsonNext(&p->j)!=CQ_JSON_STRING ) return -1;
@@ -96,7 +94,6 @@ static int cqDoneListNext(CqDoneList *p){
 CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
   int e = -1, eNeed = CQ_NEED_NOTHING;
   CqDoneList d;
-  if( p->rc ) return CQ_NEED_NOTHING;
   if( cqDoneListBegin(&d, done) ){
     while( p->rc==SQLITE_OK && (e = cqDoneListNext(&d))>0 ){
       const CqDiscipline *pD;

@@ -438,7 +438,7 @@ CQ_PRIV void claimqVerbComplete(
   v.claimId = claimId;
   v.token = token;
   v.pD = claimqVerbDiscipline(p, &v);
-  if( v.pD==0 ) return;
+  if( CQ_NEVER(v.pD==0) ) return;         /* claimqDoneNeed() has looked */
   claimqOptionDefaults(v.pD->aOpt, v.pD->nOpt, aOpt);
   v.aOpt = aOpt;
   if( pResult ){

@@ -211,7 +211,7 @@ static int cqSchemaBelongs(
 
 /*
 ** What is wrong with object i, in a word or two for claimq_check; 0 if nothing
-** is, and if op has an error.
+** is.  Without a meaning if op has an error or gets one here.
 */
 CQ_PRIV const char *claimqSchemaProblem(
   CqOp *p, const CqSchemaSeen *pSeen, int i
@@ -224,7 +224,7 @@ CQ_PRIV const char *claimqSchemaProblem(
   int bWant = cqSchemaBelongs(pObj, mSettings,
       claimqSchemaPresent(pSeen) | cqSettingsNeed(mSettings));
   int eState = pSeen->ae[i];
-  if( p->rc || claimqSchemaIs(pObj, "insert") ) return 0;
+  if( claimqSchemaIs(pObj, "insert") ) return 0;
   if( eState && eState<CQ_OBJ_CHANGED && claimqSchemaTimed(pObj)
    && pSeen->abGiven[i]!=((mSettings & CQ_SET_CLOCK)!=0)
   ){
@@ -370,7 +370,7 @@ static void cqSchemaCreate(CqOp *p, const CqSchemaObj *pObj, int mSettings){
 static void cqSchemaDrop(CqOp *p, const CqSchemaObj *pObj){
   char *zSql = sqlite3_mprintf(claimqSql[CQ_SQL_SCHEMA_DROP].zSql,
                                pObj->zType, pObj->zName);
-  if( zSql==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
+  if( zSql==0 ) p->rc = SQLITE_NOMEM;
   claimqExecSql(p, zSql);
   sqlite3_free(zSql);
 }
@@ -396,7 +396,7 @@ static void cqInitDrop(CqOp *p, const CqInit *pI, const CqSchemaSeen *pSeen){
 static void cqSchemaRun(CqOp *p, int eStmt, const char *z1, const char *z2,
                         const char *z3){
   char *zSql = sqlite3_mprintf(claimqSql[eStmt].zSql, z1, z2, z3);
-  if( zSql==0 && p->rc==SQLITE_OK ) p->rc = SQLITE_NOMEM;
+  if( zSql==0 ) p->rc = SQLITE_NOMEM;
   claimqExecSql(p, zSql);
   sqlite3_free(zSql);
 }

@@ -103,7 +103,7 @@ CQ_PRIV void claimqOpResult(CqOp *p, sqlite3_context *pCtx){
 CQ_PRIV int claimqOpVtab(CqOp *p, sqlite3_vtab *pVtab){
   /* SQLite starts the statement over.  It shows a message only if the progress
   ** handler stops it at this moment: the code is SQLITE_INTERRUPT then. */
-  if( p->rc==SQLITE_SCHEMA && p->zErr==0 ){
+  if( p->rc==SQLITE_SCHEMA && CQ_ALWAYS(p->zErr==0) ){
     p->zErr = sqlite3_mprintf("interrupted");
   }
   if( p->rc && p->zErr ){

@@ -164,9 +164,7 @@ CQ_PRIV void claimqCellValue(
     claimqCellText(pOp, p, pCell, claimqValueText(pOp, pVal));
   }else if( eType==SQLITE_BLOB ){
     const void *z = sqlite3_value_blob(pVal);
-    int n = sqlite3_value_bytes(pVal);
-    if( z==0 && n>0 ) pOp->rc = SQLITE_NOMEM;
-    else cqCellBytes(pOp, p, pCell, eType, z, n);
+    cqCellBytes(pOp, p, pCell, eType, z, sqlite3_value_bytes(pVal));
   }else{
     pCell->eType = SQLITE_NULL;
   }
