@@ -128,7 +128,8 @@ static void cqStepApply(CqOp *p, CqTask *pTask){
 
 /*
 ** The usual case in one statement: 1 if it wrote the step.  (Where it is the
-** first of a batch, a setting must be written, too.)
+** first of a batch, a setting must be written, too; if tables are missing, the
+** task that follows creates them.)
 */
 static int cqStepFast(CqOp *p, const CqStepCall *pC){
   CqStmt s;
@@ -147,10 +148,8 @@ static int cqStepFast(CqOp *p, const CqStepCall *pC){
   n = claimqExec(p, &s);
   p->mUnless = 0;
   if( n>0 ) return 1;
-  if( p->mMissing || p->bUnless ){    /* The task creates the tables; or the
-                                      ** lane may be strict */
+  if( p->bUnless ){                   /* The lane may be strict */
     claimqOpReset(p);
-    p->mMissing = 0;
     p->bUnless = 0;
   }
   return 0;

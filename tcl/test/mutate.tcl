@@ -69,6 +69,7 @@ array set tests {
   ext/claimq_main.c      {load oom}
   ext/contest/contest.c  {contest request oom}
   ext/engine/claim.c     {lane session contest letter plan oom}
+  ext/engine/done.c      {done oom}
   ext/engine/look.c      {see wait session lane oom}
   ext/engine/origin.c    {letter corrupt oom}
   ext/engine/put.c       {lane session outbox request oom}
