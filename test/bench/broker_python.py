@@ -292,10 +292,8 @@ class Postgres:
 
     def fill(self, n):
         self.db.execute("""CREATE TABLE IF NOT EXISTS job(
-            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            queue text NOT NULL, payload text NOT NULL)""")
-        self.db.execute("CREATE INDEX IF NOT EXISTS job_queue ON "
-                        "job(queue, id)")
+            id bigint GENERATED ALWAYS AS IDENTITY, queue text NOT NULL,
+            payload text NOT NULL, PRIMARY KEY(queue, id))""")
         with self.db.cursor().copy("COPY job(queue, payload) FROM STDIN") as c:
             row = self.queue, payload()
             for _ in range(n):
@@ -311,10 +309,11 @@ class Postgres:
         self.db.execute("LISTEN " + self.queue)
         while True:
             with self.db.transaction():
-                row = self.db.execute("""DELETE FROM job WHERE id =
-                    (SELECT id FROM job WHERE queue=%s ORDER BY id
-                     LIMIT 1 FOR UPDATE SKIP LOCKED)
-                    RETURNING payload""", (self.queue,)).fetchone()
+                row = self.db.execute("""DELETE FROM job WHERE queue=%s
+                    AND id=(SELECT id FROM job WHERE queue=%s ORDER BY id
+                            LIMIT 1 FOR UPDATE SKIP LOCKED)
+                    RETURNING payload""",
+                                      (self.queue, self.queue)).fetchone()
                 if row:
                     handle(row[0])
             if not row:
