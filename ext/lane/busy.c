@@ -115,22 +115,22 @@ static void cqBusyRead(
 }
 
 /*
-** The i-th of a list, from 1 on; iElse if there are not as many.
+** The i-th of a list, from 1 on.  core/limit.c asks for none that is not there.
 */
-static i64 cqBusyNth(void *pCtx, int eList, i64 i, i64 iElse){
+static i64 cqBusyNth(void *pCtx, int eList, i64 i){
   const CqBusyUse *pUse = (const CqBusyUse*)pCtx;
-  int k = pUse->pGroup ? pUse->pGroup->aiTime[eList] : 0;
-  while( k && --i>0 ) k = pUse->pBusy->aTime[k-1].iNext;
-  return k ? pUse->pBusy->aTime[k-1].iAt : iElse;
+  int k = pUse->pGroup->aiTime[eList];
+  assert( i>0 && i<=pUse->pGroup->an[eList] );
+  while( --i>0 ) k = pUse->pBusy->aTime[k-1].iNext;
+  return pUse->pBusy->aTime[k-1].iAt;
 }
 
 static i64 cqBusyEnd(void *pCtx, i64 i){
-  return cqBusyNth(pCtx, CQ_BUSY_END, i, CQ_I64_MAX);
+  return cqBusyNth(pCtx, CQ_BUSY_END, i);
 }
 
-/* A start that is not in the list was long ago. */
 static i64 cqBusyStart(void *pCtx, i64 i){
-  return cqBusyNth(pCtx, CQ_BUSY_START, i, -CQ_I64_MAX);
+  return cqBusyNth(pCtx, CQ_BUSY_START, i);
 }
 
 /*

@@ -32,7 +32,7 @@ struct CqChange {
 static void cqChangeKey(CqOp *p, const CqChange *pE){
   CqText lane = pE->aOpt[CQ_CHANGE_LANE].t;
   CqStmt s;
-  if( p->rc || !pE->aOpt[CQ_CHANGE_LANE].bGiven ) return;
+  if( !pE->aOpt[CQ_CHANGE_LANE].bGiven ) return;
   s = claimqStmt(p, CQ_SQL_LANE_CHANGE_KEY);
   claimqBindInt(p, &s, CQ_LANE_CHANGE_KEY_job, pE->iJob);
   claimqBindText(p, &s, CQ_LANE_CHANGE_KEY_lane, lane);

@@ -328,7 +328,7 @@ static void cqLaneScan(CqOp *p, CqClaim *pC, i64 iPartition, int eStmt){
   CqText t = {0, 0};
   t.z = claimqTextDup(p, claimqStr(""));
   while( p->rc==SQLITE_OK && cqLaneNextText(p, pC, eStmt, iPartition, &t) ){
-    int bGroup = eStmt==CQ_SQL_LANE_NEXT_SET && t.n>0 && t.z[0]=='g';
+    int bGroup = eStmt==CQ_SQL_LANE_NEXT_SET && t.z[0]=='g';
     CqText caps = t;
     caps.z += bGroup;
     caps.n -= bGroup;
@@ -858,7 +858,7 @@ CQ_PRIV void claimqLaneNext(CqOp *p, CqClaim *pC){
   if( !pL->bNew || pL->pLimit || pL->policy.a[CQ_POLICY_RECLAIM]==1 ){
     cqLaneIds(p, pC);
   }
-  pL->bBack = nMax>0 && pL->pLimit && pL->pLimit->bBack;
+  pL->bBack = pL->pLimit && pL->pLimit->bBack;
   pC->nMax = nMax;
   cqLaneNeed(pC);
 }

@@ -242,7 +242,7 @@ static int cqLimitHead(
                                &pL->nHeadAlloc, sizeof(CqHeadUse)) ){
     return 0;
   }
-  if( nRoom>pC->nMax ) nRoom = pC->nMax;
+  assert( nRoom<=pC->nMax );
   pH = &pL->aHead[pL->nHead];
   memset(pH, 0, sizeof(*pH));
   pH->set = *pSet;
@@ -397,9 +397,11 @@ static int cqLimitLoose(CqOp *p, CqClaim *pC, const CqStmt *pS){
   if( pG->room.nRoom==0 && pG->room.eWhy!=CQ_LIMIT_PAUSED ){
     pL->iOpens = claimqSooner(pL->iOpens, pG->room.iNext);
   }
-  if( pG->nLoose>=pG->room.nRoom || pG->nLoose>=pC->nMax ) return 0;
-  if( !claimqGrow(p, (void**)&pL->aOffer, pL->nOffer, &pL->nOfferAlloc,
-                   sizeof(CqOffer)) ){
+  assert( pG->room.nRoom<=pC->nMax );
+  if( pG->nLoose>=pG->room.nRoom
+   || !claimqGrow(p, (void**)&pL->aOffer, pL->nOffer, &pL->nOfferAlloc,
+                  sizeof(CqOffer))
+  ){
     return 0;
   }
   pO = &pL->aOffer[pL->nOffer++];
@@ -451,9 +453,8 @@ static int cqLimitMore(CqOp *p, CqClaim *pC, int nTake){
   for(i=0; i<nTake && iHead<0; i++){
     const CqOffer *pO = &pL->aOffer[i];
     const CqHeadUse *pH = pO->iHead<0 ? 0 : &pL->aHead[pO->iHead];
-    if( pH && pO->iPos==pH->nAsked-1 && pH->nAsked<pO->nRoom
-     && pH->nAsked<pC->nMax
-    ){
+    assert( pO->nRoom<=pC->nMax );
+    if( pH && pO->iPos==pH->nAsked-1 && pH->nAsked<pO->nRoom ){
       iHead = pO->iHead;
     }
   }
@@ -611,22 +612,18 @@ static void cqSightDone(CqSight *pS){
 
 /*
 ** When the group of the head that pSeen, LIMIT_SEEN, stands on lets a claim
-** begin; -1: now.  Where nobody has counted yet what is held, the next claim
-** will find out.
+** begin; -1: now, or op has an error.  Where nobody has counted yet what is
+** held, the next claim will find out.  All heads are of one lane.
 */
 static i64 cqSightOpens(CqOp *p, CqSight *pS, const CqStmt *pSeen){
-  CqText lane = claimqColText(p, pSeen, CQ_COL_LIMIT_SEEN_lane);
   i64 iGroup = claimqColInt(pSeen, CQ_COL_LIMIT_SEEN_group_id);
-  if( p->rc==SQLITE_OK
-   && (pS->pL==0 || (pS->pOwn && !claimqTextEq(pS->pL->lane, lane)))
-  ){
+  if( pS->pL==0 ){
+    CqText lane = claimqColText(p, pSeen, CQ_COL_LIMIT_SEEN_lane);
     CqPolicy policy;
-    cqSightDone(pS);
-    pS->iGroup = 0;
     pS->pL = pS->pOwn = claimqLimitOfLane(p, lane, &policy);
     if( pS->pL ) pS->pL->lane.z = claimqTextDup(p, lane);
   }
-  if( p->rc || pS->pL==0 ) return -1;
+  if( pS->pL==0 ) return -1;
   if( iGroup!=pS->iGroup ){
     pS->iGroup = iGroup;
     pS->iOpens = pS->pL->group.nActive>0 && !pS->pL->bCounted ? -1
@@ -773,7 +770,7 @@ CQ_PRIV void claimqGroupTook(
   if( i<pGroups->n ) return;
   if( pL->bFair || pL->group.nActive>=0 || pL->group.nRate>=0 || !bTook ){
     claimqIdsAdd(p, pGroups, iGroup);
-  }else if( iHead ){
+  }else if( CQ_ALWAYS(iHead) ){
     claimqIdsAdd(p, pHeads, iHead);
   }
 }

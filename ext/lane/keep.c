@@ -129,7 +129,6 @@ static void cqKeepRound(CqOp *p, CqRound *pR){
   for(i=0; i<CQ_ARRAYSIZE(cqKeepKind) && bRow; i++){
     i64 iFirst = claimqColInt(&s, cqKeepKind[i].iFirst);
     pR->aiAt[i] = claimqColInt(&s, cqKeepKind[i].iCursor);
-    if( pR->aiAt[i]<0 ) pR->aiAt[i] = 0;
     if( pR->aiAt[i]>0
      || (claimqColType(&s, cqKeepKind[i].iFirst)!=SQLITE_NULL
          && (iFirst<pR->iYoung || iFirst>iNow))
@@ -290,7 +289,8 @@ static void cqWalkAdd(CqOp *p, CqWalk *pW, const CqStmt *pS, int bNext){
     return;
   }
   pW->nRun++;
-  if( bNext && pW->runs.n>0 ){
+  assert( !bNext || pW->runs.n>0 );
+  if( bNext ){
     pW->runs.a[pW->runs.n-1] = iId;
   }else{
     claimqIdsAdd(p, &pW->runs, iId);
@@ -345,7 +345,7 @@ static i64 cqWalkRemove(CqOp *p, CqWalk *pW, i64 nMax){
     claimqBindInt(p, &s, CQ_KEEP_JOBS_DELETE_last, pW->runs.a[i+1]);
     n += claimqExec(p, &s);
   }
-  if( pW->more.n && n<nMax ){
+  if( pW->more.n && CQ_ALWAYS(n<nMax) ){
     if( pW->bSteps ){
       n += claimqVacuumList(p, CQ_SQL_STEP_OLD, &pW->more, nMax-n);
     }

@@ -357,7 +357,6 @@ static void cqLimitExec(CqOp *p, int eStmt, CqText lane){
 CQ_PRIV void claimqLimitBack(CqOp *p, CqLaneLimit *pL, CqText lane){
   CqIds groups;
   CqStmt s;
-  if( p->rc ) return;
   memset(&groups, 0, sizeof(groups));
   pL->lane = lane;
   cqLimitExec(p, CQ_SQL_LIMIT_BACK_ROW, lane);

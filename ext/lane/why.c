@@ -102,7 +102,7 @@ static int cqLaneWhyLimit(
     const CqLimit *pLimit = room.bGroup ? &pL->pLimit->group : &pL->pLimit->own;
     *pzDetail = az[pLimit->nActive==0 ? CQ_LIMIT_ACTIVE
                                       : CQ_LIMIT_RATE][room.bGroup];
-    if( pL->pLimit->bPaused && !room.bGroup ) *pzDetail = "paused";
+    if( pL->pLimit->bPaused ) *pzDetail = "paused";
   }
   return aWhy[room.eWhy];
 }

@@ -199,7 +199,7 @@ static int cqKnownNext(
     }
   }
   claimqStmtDone(p, &s);
-  return iState>=0 && iState<CQ_NKNOWN ? (int)iState : CQ_NKNOWN;
+  return iState<CQ_NKNOWN ? (int)iState : CQ_NKNOWN;
 }
 
 /*
