@@ -597,6 +597,7 @@ static void cqSchedulePutJobs(
   char *zBuf = claimqMalloc(p, (i64)options.n+1);
   CqVal aOpt[CQ_MAX_OPT];
   i64 iAt = bAll ? pD->iNext : iLast;
+  int bNext;
   assert( iLast>=pD->iNext );
   if( zBuf && !cqScheduleOptions(p, options, zBuf, aOpt) ){
     cqScheduleBad(p, pD->name, "list of options");
@@ -604,7 +605,8 @@ static void cqSchedulePutJobs(
   while( p->rc==SQLITE_OK ){
     cqSchedulePutOne(p, pD, lane, aOpt, iAt);
     if( iAt>=iLast ) break;
-    if( !cqPlaceNext(&pD->place, &pD->cron, iAt, &iAt) ) break;
+    bNext = cqPlaceNext(&pD->place, &pD->cron, iAt, &iAt);
+    if( CQ_NEVER(!bNext) ) break;            /* iLast is one of its times */
   }
   sqlite3_free(zBuf);
 }
@@ -614,12 +616,12 @@ static void cqSchedulePutJobs(
 ** them, but for CQ_SCHEDULE_MOST.
 */
 static i64 cqScheduleLast(const CqDue *pD, i64 iLast){
-  i64 iAt = pD->iNext, iNext;
-  int n;
+  i64 iAt = pD->iNext;
+  int n, bNext;
   assert( pD->nMost>0 && iAt<=iLast );
   for(n=1; n<pD->nMost && iAt<iLast; n++){
-    if( !cqPlaceNext(&pD->place, &pD->cron, iAt, &iNext) ) break;
-    iAt = iNext;
+    bNext = cqPlaceNext(&pD->place, &pD->cron, iAt, &iAt);
+    if( CQ_NEVER(!bNext) ) break;            /* iLast is one of its times */
   }
   return iAt;
 }
