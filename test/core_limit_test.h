@@ -444,7 +444,7 @@ static int cqPickNext(const CqPickCase *p, const u8 *aTaken, const int *aLeft,
 }
 
 static void cqPickCheck(const CqPickCase *p){
-  CqOffer a[CQ_PICK_MAX];
+  CqOffer a[CQ_PICK_MAX+1];
   u8 aTaken[CQ_PICK_MAX];
   int aLeft[3], aTurn[3];
   int i, nTake, nModel = 0, iTurn = 10;
@@ -463,6 +463,7 @@ static void cqPickCheck(const CqPickCase *p){
     pO->iTurn = p->aTurn[p->aGroup[i]];
     pO->iPos = i;
   }
+  a[p->n].nRoom = 9;                      /* It is not on offer */
   nTake = claimqLimitPick(a, p->n, p->nMax, p->bFair);
   while( nModel<p->nMax ){
     int iGroup = cqPickNext(p, aTaken, aLeft, aTurn);

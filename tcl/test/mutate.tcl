@@ -84,7 +84,7 @@ array set tests {
   ext/lane/claim.c       {lane upkeep limit oom corrupt lane_cost fault_lane
                           lane_workers}
   ext/lane/end.c         {lane keep after letter step upkeep oom}
-  ext/lane/grant.c       {lane limit oom corrupt fault_lane}
+  ext/lane/grant.c       {grant lane limit oom corrupt fault_lane fault_calls}
   ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost}
   ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
                           lane_workers}
@@ -98,7 +98,7 @@ array set tests {
   ext/lane/why.c         {see schedule limit oom see_cost}
   ext/lane/submit.c      {lane after limit schedule oom hostile}
   ext/lane/verb.c        {lane policy after limit keep oom fault_lane}
-  ext/letter/letter.c    {letter request upkeep oom corrupt}
+  ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep}
   ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
   ext/outbox/number.c    {outbox_plain outbox upkeep oom}
   ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
