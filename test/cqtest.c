@@ -611,6 +611,26 @@ static int cqtApiBindText64(
   return cqtApi->bind_text64(p, i, z, n, xDel, eEnc);
 }
 
+/* A text of a row that is not UTF-8 yet has no bytes if there is no memory to
+** turn it, and then sqlite3_value_text() gives none either. */
+static sqlite3_value *cqtApiColumn = 0;    /* The last column that was asked */
+static int cqtApiUnturned = 0;             /* ... cannot be turned */
+static sqlite3_value *cqtApiColumnValue(sqlite3_stmt *p, int i){
+  cqtApiUnturned = 0;
+  return cqtApiColumn = cqtApi->column_value(p, i);
+}
+static int cqtApiValueBytes(sqlite3_value *p){
+  if( p==cqtApiColumn && !cqtApiUnturned
+   && cqtApi->value_type(p)==SQLITE_TEXT
+  ){
+    cqtApiUnturned = cqtStrike(CQT_API);
+  }
+  return p==cqtApiColumn && cqtApiUnturned ? 0 : cqtApi->value_bytes(p);
+}
+static const unsigned char *cqtApiValueText(sqlite3_value *p){
+  return p==cqtApiColumn && cqtApiUnturned ? 0 : cqtApi->value_text(p);
+}
+
 static int cqtApiVersion = 0;     /* What we pretend to be; 0: what we are */
 static int cqtApiVersionNumber(void){
   return cqtApiVersion ? cqtApiVersion : cqtApi->libversion_number();
@@ -642,6 +662,9 @@ static void cqtApiInstall(void){
   p->bind_text64 = cqtApiBindText64;
   p->libversion_number = cqtApiVersionNumber;
   p->bind_pointer = cqtApiBindPointer;
+  p->column_value = cqtApiColumnValue;
+  p->value_bytes = cqtApiValueBytes;
+  p->value_text = cqtApiValueText;
   p->vtab_rhs_value = cqtApiRhsValue;
 }
 
