@@ -88,7 +88,7 @@ array set tests {
   ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost}
   ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
                           lane_workers}
-  ext/lane/keep.c        {keep vacuum upkeep oom}
+  ext/lane/keep.c        {keep vacuum upkeep step oom}
   ext/lane/limit.c       {limit limit_model corrupt oom limit_cost
                           limit_workers}
   ext/lane/policy.c      {policy limit keep oom}
