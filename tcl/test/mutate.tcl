@@ -98,7 +98,8 @@ array set tests {
   ext/lane/why.c         {see schedule limit oom see_cost}
   ext/lane/submit.c      {lane after limit schedule oom hostile}
   ext/lane/verb.c        {lane policy after limit keep oom fault_lane}
-  ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep}
+  ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep
+                          headers step}
   ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
   ext/outbox/number.c    {outbox_plain outbox upkeep oom}
   ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
