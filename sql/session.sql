@@ -22,8 +22,13 @@ source_key, work_class, delivery_policy, slot_policy, merge_key
 
 -- fragment: SESSION_ROW_B
 enqueued_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms,
-fencing_token, claim_id, expires_at_ms, attempts, last_error, due,
-batch_id IS NULL AS new
+fencing_token, claim_id, expires_at_ms, attempts, last_error,
+{{BATCH_DUE}} AS due, batch_id IS NULL AS new
+
+-- fragment: BATCH_DUE
+-- When a batch can be claimed, as far as is known: -1 at once, or it could when
+-- somebody last looked.
+ifnull(place, iif(available_at_ms>enqueued_at_ms, available_at_ms, -1))
 
 -- fragment: SESSION_NOW
 -- Claimable at :now.  The same rule as claimqBatchWhy().
@@ -40,10 +45,10 @@ SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, NULL AS session,
   iif({{SESSION_NOW}}, payload, NULL) AS payload, headers, {{SESSION_ROW_B}},
   EXISTS(
     SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-    WHERE session=:session AND due BETWEEN 0 AND :now) AS waited
+    WHERE session=:session AND {{BATCH_DUE}} BETWEEN 0 AND :now) AS waited
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session=:session AND due<=:now
-ORDER BY due, enqueue_seq
+WHERE session=:session AND {{BATCH_DUE}}<=:now
+ORDER BY {{BATCH_DUE}}, enqueue_seq
 
 -- name: SESSION_ANY_READY like SESSION_READY
 -- The same for all sessions, to find the session of the head: that needs no
@@ -53,20 +58,20 @@ SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, session,
   {{SESSION_ROW_A}}, NULL AS payload, headers,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
-WHERE due=-1
+WHERE {{BATCH_DUE}}=-1
 ORDER BY enqueue_seq
 
 -- name: SESSION_DUE
 -- Rows of a session that waited and have become due.
 SELECT enqueue_seq
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session=:session AND due BETWEEN 0 AND :now
+WHERE session=:session AND {{BATCH_DUE}} BETWEEN 0 AND :now
 ORDER BY enqueue_seq
 
 -- name: SESSION_ANY_DUE like SESSION_DUE
 SELECT enqueue_seq
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_due
-WHERE due>=0 AND due<=:now
+WHERE {{BATCH_DUE}}>=0 AND {{BATCH_DUE}}<=:now
 ORDER BY enqueue_seq
 
 -- name: SESSION_BY_SEQ like SESSION_READY
@@ -85,7 +90,7 @@ SELECT enqueue_seq,
   expires_at_ms, ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms
 FROM {{S}}.claimq_batch
 WHERE session=:session AND (claim_id IS NOT NULL OR fencing_token>0)
-ORDER BY due DESC
+ORDER BY {{BATCH_DUE}} DESC
 
 -- name: SESSION_KNOWN
 -- The next session by its state and, within that, its head.
@@ -124,7 +129,8 @@ EXISTS(SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_kind
 
 -- fragment: SESSION_SEEN
 -- What claimq_session is to say of the sessions that $1 gives.  (JOIN with
--- another order would read all batches.)
+-- another order would read all batches; and what stands in min() SQLite before
+-- 3.41 does not take from the index, if it is an expression.)
 SELECT s.session, h.enqueue_seq AS head,
   CASE WHEN h.enqueue_seq IS NULL THEN NULL
     WHEN NOT {{SESSION_MIXED s.session}} THEN 2
@@ -132,17 +138,19 @@ SELECT s.session, h.enqueue_seq AS head,
     WHEN h.work_class='session_command' THEN 1
     WHEN h.delivery_policy='earliest_safe_boundary' THEN 2 ELSE 3 END
   + 4*EXISTS(SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_tried
-      WHERE session=s.session AND due>=0
+      WHERE session=s.session AND {{BATCH_DUE}}>=0
         AND (claim_id IS NOT NULL OR fencing_token>0)
         AND (claim_id IS NOT NULL OR enqueue_seq<h.enqueue_seq)) AS state,
-  (SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-    WHERE session=s.session AND due>=0) AS due,
+  (SELECT {{BATCH_DUE}}
+    FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+    WHERE session=s.session AND {{BATCH_DUE}}>=0
+    ORDER BY {{BATCH_DUE}} LIMIT 1) AS due,
   iif(h.claim_id IS NULL AND {{SESSION_MIXED s.session}},
     ifnull(h.available_at_ms, h.enqueued_at_ms), NULL) AS since_ms
 FROM ({{$1}}) AS s LEFT JOIN {{S}}.claimq_batch AS h ON h.enqueue_seq=(
   SELECT min(enqueue_seq)
   FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-  WHERE session=s.session AND due=-1)
+  WHERE session=s.session AND {{BATCH_DUE}}=-1)
 
 -- fragment: SESSION_LOOK_SET
 INTO {{S}}.claimq_session(session, head, state, due, since_ms)
@@ -204,7 +212,7 @@ SELECT enqueue_seq, batch_id, session, {{SESSION_ROW_A}}, payload, headers,
   claimed_at_ms, expires_at_ms, attempts, claim_size
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
 WHERE session={{SESSION_HEAD session}}
-  AND due IN (-1, max(0, ifnull({{SESSION_HEAD expires_at_ms}}, 0)))
+  AND {{BATCH_DUE}} IN (-1, max(0, ifnull({{SESSION_HEAD expires_at_ms}}, 0)))
   AND enqueue_seq BETWEEN :head AND {{SESSION_HEAD claim_last}}
   AND claim_id=:claim AND lease_token={{SESSION_HEAD lease_token}}
 ORDER BY enqueue_seq
@@ -220,20 +228,23 @@ iif(:serial AND claim_id IS NOT NULL AND ifnull(expires_at_ms, 0)>:now,
 -- name: SESSION_LATER
 -- When will a row of the session be claimable that is not now?
 SELECT count(*) AS n, min(iif(t>:now, t, NULL)) AS at_ms, (
-    SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-    WHERE session=:session AND due>:now) AS due
+    SELECT {{BATCH_DUE}}
+    FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
+    WHERE session=:session AND {{BATCH_DUE}}>:now
+    ORDER BY {{BATCH_DUE}} LIMIT 1) AS due
 FROM (
   SELECT {{SESSION_HAD_AT}} AS t
   FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-  WHERE session=:session AND due<=:now LIMIT :limit)
+  WHERE session=:session AND {{BATCH_DUE}}<=:now LIMIT :limit)
 
 -- name: SESSION_ANY_LATER like SESSION_LATER
 SELECT count(*) AS n, min(iif(t>:now, t, NULL)) AS at_ms, (
-    SELECT min(due) FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_due
-    WHERE due>=0 AND due>:now) AS due
+    SELECT {{BATCH_DUE}} FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_due
+    WHERE {{BATCH_DUE}}>=0 AND {{BATCH_DUE}}>:now
+    ORDER BY {{BATCH_DUE}} LIMIT 1) AS due
 FROM (
   SELECT {{SESSION_HAD_AT}} AS t FROM {{S}}.claimq_batch
-  WHERE due<=:now LIMIT :limit)
+  WHERE {{BATCH_DUE}}<=:now LIMIT :limit)
 
 --------------------------------------------------------------------------
 -- The claim
@@ -254,15 +265,15 @@ attempts=attempts+(attempts<9223372036854775807)
 -- SQLite to collect the rows first.)
 UPDATE {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
 SET {{SESSION_STAMP_SET}}
-WHERE session=:session AND due=-1 AND enqueue_seq BETWEEN :head AND :last
-  AND {{SESSION_NOW}}
+WHERE session=:session AND {{BATCH_DUE}}=-1
+  AND enqueue_seq BETWEEN :head AND :last AND {{SESSION_NOW}}
 
 -- name: SESSION_STAMP_NEW like SESSION_STAMP
 -- The same if some of them came by a plain INSERT, and get their ids.
 UPDATE {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
 SET {{SESSION_STAMP_SET}}, batch_id={{SESSION_ID}}
-WHERE session=:session AND due=-1 AND enqueue_seq BETWEEN :head AND :last
-  AND {{SESSION_NOW}}
+WHERE session=:session AND {{BATCH_DUE}}=-1
+  AND enqueue_seq BETWEEN :head AND :last AND {{SESSION_NOW}}
 
 -- name: SESSION_STAMP_NEW_ONE like SESSION_STAMP
 UPDATE {{S}}.claimq_batch SET {{SESSION_STAMP_SET}}, batch_id=:batch_id
@@ -387,7 +398,7 @@ enqueue_seq=:head AND claim_id=:claim AND lease_token=:token AND claim_size=1
 INDEXED BY claimq_batch_by_session
 
 -- fragment: SESSION_SEVERAL
-session=:session AND due=:due AND enqueue_seq BETWEEN :head AND :last
+session=:session AND {{BATCH_DUE}}=:due AND enqueue_seq BETWEEN :head AND :last
 AND claim_id=:claim AND lease_token=:token
 
 -- name: SESSION_HOLD
@@ -399,7 +410,7 @@ FROM {{S}}.claimq_batch WHERE enqueue_seq=:head
 -- name: SESSION_MEMBERS
 -- The rows of a claim in both places, also with another token.
 SELECT lease_token, batch_id FROM {{S}}.claimq_batch {{SESSION_OF}}
-WHERE session=:session AND due IN (-1,:due)
+WHERE session=:session AND {{BATCH_DUE}} IN (-1,:due)
   AND enqueue_seq BETWEEN :head AND :last AND claim_id=:claim
 
 -- name: SESSION_LEFT
@@ -417,11 +428,11 @@ DELETE FROM {{S}}.claimq_batch {{SESSION_OF}} WHERE {{SESSION_SEVERAL}}
 -- name: SESSION_RENEW_FAST
 -- Of a row that need not be moved, and of a lease that needs no free slot.
 UPDATE {{S}}.claimq_batch SET expires_at_ms={{LATER :lease}}
-WHERE {{SESSION_ONE}} AND due<0
+WHERE {{SESSION_ONE}} AND {{BATCH_DUE}}<0
   AND (claim_serial IS NULL OR expires_at_ms>{{NOW}})
 
 -- fragment: SESSION_RENEW_SET
-expires_at_ms=:until, place=iif(due<0, place, :until)
+expires_at_ms=:until, place=iif({{BATCH_DUE}}<0, place, :until)
 
 -- name: SESSION_RENEW_ONE
 UPDATE {{S}}.claimq_batch SET {{SESSION_RENEW_SET}} WHERE {{SESSION_ONE}}
@@ -473,7 +484,7 @@ FROM {{S}}.claimq_batch WHERE {{SESSION_ONE}}
 INSERT INTO {{S}}.claimq_letter({{LETTER_INTO}})
 SELECT {{SESSION_LETTER_ROW}}
 FROM {{S}}.claimq_batch {{SESSION_OF}}
-WHERE session=:session AND due IN (-1,:due)
+WHERE session=:session AND {{BATCH_DUE}} IN (-1,:due)
   AND enqueue_seq BETWEEN :head AND :last
   AND claim_id=:claim AND lease_token=:token
 ORDER BY enqueue_seq
@@ -540,14 +551,14 @@ FROM (SELECT enqueue_seq, CASE
     WHEN merge_key NOT IN ('never','payload_default')
       AND substr(merge_key,1,6)<>'group:' THEN 'bad merge_key'
     {{CHECK_INT enqueued_at_ms}} {{CHECK_INT_NULL available_at_ms}}
-    {{CHECK_INT due}} {{CHECK_COUNT attempts}}
+    {{CHECK_INT_NULL place}} {{CHECK_COUNT attempts}}
     {{CHECK_LEASE}} {{CHECK_EXPIRES}} {{CHECK_SIZE}}
     {{CHECK_INT_NULL claim_last}}
     WHEN (claim_id IS NULL)<>(claim_last IS NULL) THEN 'half a claim'
     WHEN claim_id IS NOT NULL AND batch_id IS NULL THEN 'half a claim'
-    WHEN due<>-1 AND due<>max(0, iif(claim_id IS NULL,
+    WHEN {{BATCH_DUE}}<>-1 AND {{BATCH_DUE}}<>max(0, iif(claim_id IS NULL,
       ifnull(available_at_ms, enqueued_at_ms), expires_at_ms))
-    THEN 'due is not when it can be claimed'
+    THEN 'place is not when it can be claimed'
     WHEN claim_id GLOB 'qwc:'||enqueue_seq||':*'
       AND claim_id<>'qwc:'||enqueue_seq||':'||fencing_token
       AND {{CHECK_NO_JUMP}}

@@ -7,9 +7,11 @@
 --
 -- A batch is in its place as soon as it is in the table, whoever put it there.
 --
---   due       when it can be claimed, as far as is known: -1 at once, or it
+--   BATCH_DUE  when it can be claimed, as far as is known: -1 at once, or it
 --             could when somebody last looked.  That follows from its times,
---             unless claimq has moved it: then place says it
+--             unless claimq has moved it: then place says it.  (The expression
+--             is in sql/session.sql.  As a generated column it would cost each
+--             write more: see claimq_job)
 --   batch_id  follows from the row, too.  claimq_enqueue() writes it, and so
 --             does the first claim of a row that came by a plain INSERT
 
@@ -52,21 +54,21 @@ CREATE TABLE {{S}}.claimq_batch(
                   CONSTRAINT "claimq: bad_argument: headers must be a JSON object"
                   CHECK(headers IS NULL OR headers GLOB '{*}'),
   payload         ANY,                  -- last: it may be long
-  due             ANY AS (ifnull(place,
-    iif(available_at_ms>enqueued_at_ms, max(0, available_at_ms), -1))) VIRTUAL,
   -- Where a claimed row stands in the index: see below.
   CONSTRAINT "claimq: bad_argument: expires_at_ms of a claimed batch is changed by claimq_renew() and claimq_revoke()"
   CHECK(place IS NULL OR place<0 OR claim_id IS NULL
     OR place=max(0, ifnull(expires_at_ms, 0)))
 ) STRICT;
 
-CREATE INDEX {{S}}.claimq_batch_by_session ON claimq_batch(session, due);
+CREATE INDEX {{S}}.claimq_batch_by_session
+  ON claimq_batch(session, {{BATCH_DUE}});
 CREATE UNIQUE INDEX {{S}}.claimq_batch_by_key
   ON claimq_batch(session, source_key) WHERE source_key IS NOT NULL;
 
 -- Rows that wait, of all sessions.  The ready ones stand in the table itself
 -- in the right order.
-CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch(due) WHERE due>=0;
+CREATE INDEX {{S}}.claimq_batch_by_due ON claimq_batch({{BATCH_DUE}})
+  WHERE {{BATCH_DUE}}>=0;
 
 -- No index leads from a claim to its rows.  The claim id names the first, which
 -- knows the last; those between are in the same session, and either among the
@@ -138,7 +140,8 @@ CREATE INDEX {{S}}.claimq_session_by_since ON claimq_session(since_ms)
   WHERE since_ms IS NOT NULL;
 
 -- option: any_session serial
-CREATE INDEX {{S}}.claimq_batch_by_tried ON claimq_batch(session, due)
+CREATE INDEX {{S}}.claimq_batch_by_tried
+  ON claimq_batch(session, {{BATCH_DUE}})
   WHERE claim_id IS NOT NULL OR fencing_token>0;
 
 -- Rows that are not of the usual kind.

@@ -361,13 +361,16 @@ proc init_db {} {
 }
 
 # A statement in which claimq_job has two more columns: due, when the job can be
-# claimed, and bucket, what it stands together with in the index.
+# claimed, and bucket, what it stands together with in the index.  So has
+# claimq_batch due.
 proc placed {sql} {
   string map {"FROM claimq_job" "FROM (SELECT *,
     iif(ifnull(place>=-1, admission IS NOT 'grant'), ifnull(place,
       iif(available_at_ms>created_at_ms, available_at_ms, -1)), NULL) AS due,
     ifnull(head_id, iif(group_key IS NULL, capabilities, 'g'||capabilities))
-      AS bucket FROM main.claimq_job)"} $sql
+      AS bucket FROM main.claimq_job)" "FROM claimq_batch" "FROM (SELECT *,
+    ifnull(place, iif(available_at_ms>enqueued_at_ms, available_at_ms, -1))
+      AS due FROM main.claimq_batch)"} $sql
 }
 
 # All rows of all tables, with their types, as text: two databases have the

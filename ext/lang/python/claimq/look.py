@@ -49,13 +49,16 @@ BAR = 20000               # rows that are counted for a plot at a time
 
 # The places of jobs in the index claimq_job_by_due, in whose words SQLite must be
 # asked: when a job can be claimed (-1: now), what it stands together with (its
-# capabilities, or the head of its group), and whether it is in the index.
+# capabilities, or the head of its group), and whether it is in the index.  And
+# when a batch can be claimed.
 DUE = ("ifnull(place, iif(available_at_ms>created_at_ms, available_at_ms,"
        " -1))")
 BUCKET = ("ifnull(head_id, iif(group_key IS NULL, capabilities,"
           " 'g'||capabilities))")
 THERE = ("terminal_at_ms IS NULL"
          " AND ifnull(place>=-1, admission IS NOT 'grant')")
+BATCH_DUE = ("ifnull(place, iif(available_at_ms>enqueued_at_ms,"
+             " available_at_ms, -1))")
 OF_BUCKET = ("lane=? AND partition=? AND %s=? AND %s<=? AND %s"
              % (BUCKET, DUE, THERE))
 
@@ -377,10 +380,10 @@ class Look:
                 ("lane", "claimq_job INDEXED BY claimq_job_by_due", "lane",
                  THERE),
                 ("session", "claimq_batch INDEXED BY claimq_batch_by_session",
-                 "session", "due IS NOT NULL")):
+                 "session", "1")):
             if not self.columns(table.split()[0]):
                 continue
-            due = DUE if discipline == "lane" else "due"
+            due = DUE if discipline == "lane" else BATCH_DUE
             for scope in self._distinct(table, column, where):
                 note(discipline, scope,
                      ready=count(table, column, scope,
@@ -715,15 +718,17 @@ class Look:
         now = now_ms()
         rows = self.rows(
             "SELECT enqueue_seq, batch_id, work_class, delivery_policy,"
-            " slot_policy, merge_key, due, enqueued_at_ms AS created_at_ms,"
+            " slot_policy, merge_key, %s AS due,"
+            " enqueued_at_ms AS created_at_ms,"
             " ifnull(available_at_ms, enqueued_at_ms) AS available_at_ms,"
             " owner, claim_id, claimed_at_ms, expires_at_ms, attempts, last_error, typeof(payload) AS type,"
             " length(payload) AS size, %s"
             " FROM %s"
-            " WHERE session=? AND (due, enqueue_seq)>(?,?)"
-            " ORDER BY due, enqueue_seq LIMIT ?"
-            % (_cut_sql("payload", PREVIEW),
-               self._by("claimq_batch", "claimq_batch_by_session")),
+            " WHERE session=? AND (%s, enqueue_seq)>(?,?)"
+            " ORDER BY %s, enqueue_seq LIMIT ?"
+            % (BATCH_DUE, _cut_sql("payload", PREVIEW),
+               self._by("claimq_batch", "claimq_batch_by_session"),
+               BATCH_DUE, BATCH_DUE),
             session, *(after or (-2, 0)), limit + 1)
         for row in rows:
             row["kind"] = kind_of(row, now)
