@@ -69,8 +69,8 @@ FROM {{S}}.claimq_partition WHERE queue=:queue
 
 -- name: OUTBOX_MESSAGES
 -- At most :limit messages of a partition after the cursor: the columns of the
--- result.
-SELECT queue, partition, seq, payload, headers, payload_type,
+-- result, of which the first two are known.
+SELECT NULL AS queue, NULL AS partition, seq, payload, headers, payload_type,
   created_at_ms
 FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
 WHERE queue=:queue AND partition=:partition AND seq>:cursor AND seq<=:last
@@ -78,7 +78,7 @@ ORDER BY seq LIMIT :limit
 
 -- name: OUTBOX_NEW_MESSAGES like OUTBOX_MESSAGES
 -- And those that come after them, which have no numbers yet.
-SELECT queue, partition, seq, payload, headers, payload_type,
+SELECT NULL AS queue, NULL AS partition, seq, payload, headers, payload_type,
   created_at_ms
 FROM {{OUTBOX_NEW}} AND partition=:partition
 ORDER BY message_id LIMIT :limit
