@@ -795,11 +795,13 @@ static void cqVtabBefore(CqOp *pOp, const CqVtab *p, const CqReplay *pReplay){
   if( pPrep && pPrep->nAvoid && claimqPrepRefused(pOp, pPrep) ){
     cqFailFilter(pOp, pPrep->pAvoid);
   }
-  if( pOp->rc || !p->pDef->bWrites || !cqMoveSafe(pOp, pReplay) ) return;
+  if( pOp->rc || !p->pDef->bWrites ) return;
+  if( p->bTemp && !(pPrep && pPrep->bMade) ) return;
+  if( !cqMoveSafe(pOp, pReplay) ) return;
   if( !p->bTemp ){
     cqVtabMove(pOp, p, pPrep);
     cqVtabNamed(pOp, p, pPrep);
-  }else if( pPrep && pPrep->bMade && claimqPrepFresh(pOp->pConn, pPrep) ){
+  }else if( claimqPrepFresh(pOp->pConn, pPrep) ){
     pOp->rc = SQLITE_SCHEMA;
   }
 }
