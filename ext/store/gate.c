@@ -77,8 +77,8 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
 #define CQ_GATE_OFFSET 120        /* In the -shm */
 #define CQ_GATE_REGION 32768      /* SQLite maps it in pieces of this size */
 
-#define CQ_GATE_TURN   2000       /* Microseconds: see above */
-#define CQ_GATE_NAP    3000
+#define CQ_GATE_TURN   4000       /* Microseconds: see above */
+#define CQ_GATE_NAP    5000
 #define CQ_GATE_SPIN   100
 #define CQ_GATE_MOST   100000     /* Nobody waits longer */
 #define CQ_GATE_SOON   100        /* Who is back after this was expected */
@@ -225,16 +225,11 @@ static i64 cqGatePatience(CqConn *pConn){
 
 /*
 ** Close the gate if it is open for who waits: 1.  It is not while its last user
-** is expected back (bLong: that was long ago), and only for who was woken if it
-** was given.
+** is expected back, and only for who was woken if it was given.
 */
-static int cqGateTake(const CqGate *pGate, u32 *pWord, int bWoken, int bLong){
+static int cqGateTake(const CqGate *pGate, u32 *pWord, int bWoken){
   u32 iWord = cqGateLook(pWord);
-  if( iWord!=0 && !(bWoken && iWord==CQ_GATE_GIVEN)
-   && !(bLong && iWord==CQ_GATE_WAITED)
-  ){
-    return 0;
-  }
+  if( iWord!=0 && !(bWoken && iWord==CQ_GATE_GIVEN) ) return 0;
   return cqGateSwap(pWord, iWord, pGate->iMark | CQ_GATE_WAITED);
 }
 
@@ -254,7 +249,7 @@ static int cqGateSpin(const CqGate *pGate, u32 *pWord, int bWoken){
   }
   usEnd = cqGateTime() + CQ_GATE_SPIN;
   do{
-    bIn = cqGateTake(pGate, pWord, bWoken, 0);
+    bIn = cqGateTake(pGate, pWord, bWoken);
   }while( !bIn && cqGateTime()<usEnd );
   __atomic_fetch_and(&pWord[1], ~CQ_GATE_SPINS, __ATOMIC_SEQ_CST);
   return bIn;
@@ -272,8 +267,8 @@ static int cqGateNap(u32 *pWord){
 
 /*
 ** Nobody opened the gate for a while.  If nobody came through either, and
-** nobody has SQLite's lock, then who closed it is gone: close it again, 1.
-** Who stayed awake may be gone, too.
+** nobody has SQLite's lock, then who closed it is gone, or who was expected does
+** not come: close it, 1.  Who stayed awake may be gone, too.
 */
 static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
   u32 iWord = cqGateLook(pWord);
@@ -290,15 +285,14 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
   const CqGate *pGate = &pConn->gate;
   i64 us = cqGatePatience(pConn);
   i64 usEnd = cqGateTime() + us;
-  int bWoken = 0, bLong = 0;
+  int bWoken = 0;
   if( us<=0 ) return 0;
-  while( !cqGateTake(pGate, pWord, bWoken, bLong)
+  while( !cqGateTake(pGate, pWord, bWoken)
       && !cqGateSpin(pGate, pWord, bWoken)
   ){
     u32 iSeen = cqGateLook(&pWord[1]);
     bWoken = cqGateNap(pWord);
-    bLong = !bWoken;
-    if( bLong && cqGateSeize(pConn, pWord, iSeen) ) return 1;
+    if( !bWoken && cqGateSeize(pConn, pWord, iSeen) ) return 1;
     if( cqGateTime()>usEnd ) return 0;
   }
   return 1;
