@@ -72,8 +72,8 @@
 **                           it is killed if we die first
 **   cq_kill PID KILL|STOP|CONT|TERM|INT
 **   cq_waitpid PID ?MS?     {exit N} or {signal N}, {} if MS have passed
-**   cq_alarm MS             a SIGALRM after MS milliseconds, which only ends what
-**                           the process sleeps in
+**   cq_alarm MS             a SIGALRM after MS milliseconds, which only ends
+**                           what the process sleeps in
 **   cq_close_fd N           close() a descriptor, whose ever it is
 **   cq_exit N               _exit(): no flushing, no handlers
 **

@@ -256,7 +256,7 @@ CQ_PRIV int claimqPaceWake(CqPace *p, int mWoke, i64 msNow){
 
 /*
 ** Can other machines write to a file system of this type, a number of Linux's
-** statfs(2)?  Then who waits on this one is not told of it.
+** statfs(2)?  Then the kernel of this one does not report it.
 */
 CQ_PRIV int claimqPaceIsFar(u32 iType){
   static const u32 aFar[] = {
