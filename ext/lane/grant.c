@@ -104,8 +104,7 @@ static void cqGrantLoad(CqOp *p, CqTask *pTask){
   if( !claimqLaneState(p, iJob, &s) ){
     claimqFail(p, CQ_NOT_FOUND, "there is no job %lld", iJob);
   }else{
-    pG->bAdmit = s.bUnsaid && !s.bTerminal && !s.bActive
-              && cqGrantAdmits(p, iJob);
+    pG->bAdmit = s.bUnsaid && !s.bActive && cqGrantAdmits(p, iJob);
     s.bWaits |= pG->bAdmit;
     cqGrantNeeded(p, iJob, &s);
   }
