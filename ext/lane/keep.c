@@ -122,6 +122,7 @@ static void cqKeepRound(CqOp *p, CqRound *pR){
   memset(pR, 0, sizeof(*pR));
   if( bRow && claimqColType(&s, CQ_COL_KEEP_CURSORS_least)!=SQLITE_NULL
    && claimqColInt(&s, CQ_COL_KEEP_CURSORS_least)<iLeast
+   && claimqColInt(&s, CQ_COL_KEEP_CURSORS_least)>=0
   ){
     iLeast = claimqColInt(&s, CQ_COL_KEEP_CURSORS_least);
   }

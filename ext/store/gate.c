@@ -267,8 +267,8 @@ static int cqGateNap(u32 *pWord){
 
 /*
 ** Nobody opened the gate for a while.  If nobody came through either, and
-** nobody has SQLite's lock, then who closed it is gone, or who was expected does
-** not come: close it, 1.  Who stayed awake may be gone, too.
+** nobody has SQLite's lock, then who closed it is gone, or who was expected
+** does not come: close it, 1.  Who stayed awake may be gone, too.
 */
 static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
   u32 iWord = cqGateLook(pWord);

@@ -222,7 +222,10 @@ CQ_PRIV CqText claimqValueText(CqOp *p, sqlite3_value *pVal){
   if( t.z==0 ){
     t.z = (const char*)sqlite3_value_text(pVal);
     t.n = sqlite3_value_bytes(pVal);
-    if( t.z==0 ) p->rc = SQLITE_NOMEM;
+    if( t.z==0 ){
+      p->rc = SQLITE_NOMEM;
+      t.n = 0;
+    }
   }
   return t;
 }
