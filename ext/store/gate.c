@@ -194,11 +194,13 @@ static int cqGateFind(CqConn *pConn, sqlite3_file *pJournal){
 static u32 *cqGateWord(CqConn *pConn){
   sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_JOURNAL_POINTER);
   volatile void *pShm = 0;
+  int rc;
   if( pConn->gate.pWal!=pFile ) pConn->gate.pWal = 0;
   if( pConn->gate.pWal==0 && !cqGateFind(pConn, pFile) ) return 0;
   pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
-  pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 0, &pShm);
-  return pShm ? (u32*)((char*)pShm + CQ_GATE_OFFSET) : 0;
+  rc = pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 0, &pShm);
+  if( rc || pShm==0 ) return 0;   /* SQLITE_READONLY: it cannot be written */
+  return (u32*)((char*)pShm + CQ_GATE_OFFSET);
 }
 
 /*

@@ -101,6 +101,7 @@ async function graphile() {
              )::graphile_worker.job_spec
            FROM generate_series(1, $3)))`,
         [name, JSON.stringify(payload()), n]));
+      await utils.withPgClient((client) => client.query('ANALYZE'));
     },
     put: (data) => utils.addJob(name, data),
     work: (handle) => lib.run({...options, concurrency: 1, crontab: '',
