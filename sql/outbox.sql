@@ -329,16 +329,6 @@ ORDER BY partition_id LIMIT 1
 {{VACUUM_PARTITION_COLS}}
 WHERE processed_seq>vacuumed_seq AND partition_id=:id
 
--- name: VACUUM_WORTH
--- May the first one go, or is it gone already?
-SELECT 1 AS one FROM {{S}}.claimq_partition AS p
-WHERE processed_seq>vacuumed_seq AND partition_id=:id AND ifnull((
-  SELECT m.created_at_ms
-  FROM {{S}}.claimq_message AS m INDEXED BY claimq_message_by_seq
-  WHERE m.queue=p.queue AND m.partition=p.partition
-    AND m.seq>p.vacuumed_seq AND m.seq<=p.processed_seq
-  ORDER BY m.seq LIMIT 1)<=:until, 1)
-
 -- fragment: VACUUM_RANGE
 FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
 WHERE queue=:queue AND partition=:partition AND seq>:after AND seq<=:last

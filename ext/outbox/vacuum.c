@@ -114,13 +114,15 @@ static i64 cqDoneMost(i64 nDone){
 ** remove some of partition iId; 0 if not, or none is old enough.
 */
 CQ_PRIV int claimqOutboxForgets(CqOp *p, i64 iId, i64 iSeq, i64 nDone){
+  CqDone done;
   CqStmt s;
   int bAny;
   if( p->rc || !claimqKeepTurn(iSeq, nDone) ) return 0;
-  s = claimqStmt(p, CQ_SQL_VACUUM_WORTH);
-  claimqBindInt(p, &s, CQ_VACUUM_WORTH_id, iId);
-  claimqBindCommonInt(p, &s, CQ_P_until, claimqKeepUntil(p, -1));
-  bAny = claimqStep(p, &s);
+  s = claimqStmt(p, CQ_SQL_VACUUM_PARTITION_OF);
+  memset(&done, 0, sizeof(done));
+  done.iUntil = claimqKeepUntil(p, -1);
+  claimqBindInt(p, &s, CQ_VACUUM_PARTITION_id, iId);
+  bAny = claimqStep(p, &s) && cqDoneLook(p, &s, 1, &done);
   claimqStmtDone(p, &s);
   return bAny;
 }
