@@ -26,14 +26,13 @@ PRAGMA {{S}}.journal_mode
 -- answer is part of the program, but a PRAGMA is prepared again for each run.
 PRAGMA wal_autocheckpoint
 
--- name: GATE_LOCKING
+-- name: TXN_BUSY_TIMEOUT
+-- Not to be kept: the answer is found when it is prepared.
+PRAGMA busy_timeout
+
+-- name: TXN_LOCKING
 -- normal: the memory of the WAL is shared.  See ext/store/gate.c.
 PRAGMA {{S}}.locking_mode
-
--- name: GATE_TIMEOUT
--- How long the user wants to wait for a lock; 0: not at all, or by a busy
--- handler of his own.
-PRAGMA busy_timeout
 
 -- name: TXN_LOCK
 -- Takes the write lock of main, and nothing else.

@@ -16,10 +16,6 @@ WHERE EXISTS(
   FROM (VALUES(0),(1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11)) AS b
   WHERE b.column1<-a.column1)
 
--- name: TXN_WAIT_BUSY_TIMEOUT
--- Not to be kept: the answer is found when it is prepared.
-PRAGMA busy_timeout
-
 -- name: WAIT_EVENT
 SELECT 1 AS one FROM {{S}}.claimq_event WHERE event_id>:event LIMIT 1
 

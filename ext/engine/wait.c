@@ -234,33 +234,13 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
 }
 
 /*
-** The timeout of SQLite's own busy handler in ms, 0 if there is none, or one
-** that the user wrote.
-*/
-static int cqWaitBusyTimeout(CqOp *p){
-  sqlite3_stmt *pStmt = 0;
-  int ms = 0, rc;
-  if( p->rc ) return 0;
-  rc = sqlite3_prepare_v2(p->db,
-      claimqSql[CQ_SQL_TXN_WAIT_BUSY_TIMEOUT].zSql, -1, &pStmt, 0);
-  if( rc==SQLITE_OK && (rc = sqlite3_step(pStmt))==SQLITE_ROW ){
-    ms = sqlite3_column_int(pStmt, CQ_COL_TXN_WAIT_BUSY_TIMEOUT_busy_timeout);
-    rc = SQLITE_OK;
-  }
-  assert( rc!=SQLITE_DONE );
-  claimqFailRc(p, rc);
-  sqlite3_finalize(pStmt);
-  return ms;
-}
-
-/*
 ** All of a wait: 1 or 0, 0 also if op has an error.
 */
 static int cqWaitRun(CqOp *p, CqWait *pWait){
   int bFound = 0, msBusy = 0;
   assert( p->rc || pWait->xLook );
   cqWaitAlone(p);
-  if( pWait->msTimeout>0 ) msBusy = cqWaitBusyTimeout(p);
+  if( pWait->msTimeout>0 ) msBusy = claimqBusyTimeout(p);
   if( msBusy>0 ) sqlite3_busy_timeout(p->db, 0);
   if( p->rc==SQLITE_OK ) bFound = cqWaitLook(p, pWait, 0);
   cqWaitAlone(p);

@@ -383,20 +383,20 @@ struct CqConn {
   u8 bMade;                       /* Tables were made in a transaction of the
                                   ** user's, who may roll it back */
   int mMissing;                   /* For CqOp.mMissing, by vtab/absent.c */
-  u8 bRun;                        /* aRun[] was made after the last prepare */
-  u8 nRun;
+  u8 bRun, nRun;                  /* aRun[] was made after the last prepare */
   CqRun aRun[CQ_NRUN];            /* See claimqStmtWriting() */
-  CqGate gate;                    /* See gate.h */
+  CqGate gate;
   i64 iNextRowid;                 /* For the rows that claim tables deliver */
   CqClaims claims;                /* See replay.c */
   CqWatch *pWatch;                /* Made by the first wait that sleeps; or 0 */
-  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw, */
-  u8 bVersion;                    /* if there was one */
+  i64 iVersion;                   /* As the last claimq_wait(timeout_ms) saw */
+  u8 bVersion;                    /* ... if there was one */
   sqlite3_stmt *apStmt[CQ_NSTMT]; /* Idle statements, reset and unbound */
 };
 CQ_PRIV CqConn *claimqConnNew(sqlite3*);              /* 0 on OOM; one ref */
 CQ_PRIV void claimqConnRef(CqConn*);
 CQ_PRIV int claimqDeclare(sqlite3*, const char*, char**);  /* In xConnect */
+CQ_PRIV int claimqBusyTimeout(CqOp*);     /* ms; 0: none, or own handler */
 CQ_PRIV void claimqConnDoubt(CqConn*);    /* Forget what is known of main */
 CQ_PRIV void claimqStmtEmpty(CqConn*);    /* Finalize all that are idle */
 CQ_PRIV void claimqLockFirst(CqOp*);      /* Before op reads, if it writes */

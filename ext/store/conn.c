@@ -44,6 +44,26 @@ CQ_PRIV void claimqConnUnref(void *pArg){
   }
 }
 
+/*
+** The timeout of SQLite's own busy handler in ms, 0 if there is none, or one
+** that the user wrote.
+*/
+CQ_PRIV int claimqBusyTimeout(CqOp *p){
+  sqlite3_stmt *pStmt = 0;
+  int ms = 0, rc;
+  if( p->rc ) return 0;
+  rc = sqlite3_prepare_v2(p->db,
+      claimqSql[CQ_SQL_TXN_BUSY_TIMEOUT].zSql, -1, &pStmt, 0);
+  if( rc==SQLITE_OK && (rc = sqlite3_step(pStmt))==SQLITE_ROW ){
+    ms = sqlite3_column_int(pStmt, CQ_COL_TXN_BUSY_TIMEOUT_busy_timeout);
+    rc = SQLITE_OK;
+  }
+  assert( rc!=SQLITE_DONE );
+  claimqFailRc(p, rc);
+  sqlite3_finalize(pStmt);
+  return ms;
+}
+
 /**************************************************************************
 ** The owner: eponymous table claimq_stmt(name, sql, runs, vm_steps)
 */

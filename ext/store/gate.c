@@ -119,27 +119,6 @@ static u32 cqGateLook(u32 *pWord){
 }
 
 /*
-** What a PRAGMA says, as an integer; or whether that is zText.  -1 if it cannot
-** be learned.  SQLite answers these when they are prepared: they are not kept.
-*/
-static i64 cqGateAsk(CqConn *pConn, int eStmt, const char *zText){
-  i64 i = -1;
-  CqStmt s;
-  CqOp op;
-  claimqOpInit(&op, pConn);
-  s = claimqStmt(&op, eStmt);
-  if( claimqStep(&op, &s) ){
-    i = zText ? claimqTextEq(claimqColText(&op, &s, 0), claimqStr(zText))
-              : claimqColInt(&s, 0);
-  }
-  claimqStmtDone(&op, &s);
-  claimqOpClear(&op);
-  claimqStmtFree(pConn, pConn->apStmt[eStmt]);
-  pConn->apStmt[eStmt] = 0;
-  return i;
-}
-
-/*
 ** The file of the database, or of its journal.  That of a WAL is in memory that
 ** goes when the mode is left, so that it tells whether it is the same still.
 */
@@ -166,11 +145,20 @@ static int cqGateIsWal(sqlite3_file *pFile){
 */
 static int cqGateShared(CqConn *pConn){
   char *zVfs = 0;
-  int bUnix;
+  int bShared;
+  CqStmt s;
+  CqOp op;
   sqlite3_file_control(pConn->db, CQ_SCHEMA, SQLITE_FCNTL_VFSNAME, &zVfs);
-  bUnix = zVfs && strcmp(zVfs, "unix")==0;
+  bShared = zVfs && strcmp(zVfs, "unix")==0;
   sqlite3_free(zVfs);
-  return bUnix && cqGateAsk(pConn, CQ_SQL_GATE_LOCKING, "normal")==1;
+  if( !bShared ) return 0;
+  claimqOpInit(&op, pConn);
+  s = claimqStmt(&op, CQ_SQL_TXN_LOCKING);
+  bShared = claimqStep(&op, &s) && claimqTextEq(claimqStr("normal"),
+      claimqColText(&op, &s, CQ_COL_TXN_LOCKING_locking_mode));
+  claimqStmtDone(&op, &s);
+  claimqOpClear(&op);
+  return bShared;
 }
 
 /*
@@ -221,7 +209,11 @@ static int cqGateFree(CqConn *pConn){
 ** busy handler of his own, or none.
 */
 static i64 cqGatePatience(CqConn *pConn){
-  i64 us = cqGateAsk(pConn, CQ_SQL_GATE_TIMEOUT, 0)*1000/4;
+  i64 us;
+  CqOp op;
+  claimqOpInit(&op, pConn);
+  us = (i64)claimqBusyTimeout(&op)*1000/4;
+  claimqOpClear(&op);
   return us<CQ_GATE_MOST ? us : CQ_GATE_MOST;
 }
 
