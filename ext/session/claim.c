@@ -24,6 +24,7 @@ static void cqSessionTake(CqOp *p, CqClaim *pC, const CqBatch *pB){
   if( p->rc ) return;
   if( claimqColInt(pB->pStmt, CQ_S(new)) ){
     CqText id = claimqValueText(p, pB->apCol[CQ_S(batch_id)]);
+    if( p->rc ) return;
     if( CQ_ALWAYS(id.n<CQ_BATCH_ID_SZ) ){
       memcpy(pOwn->zId, id.z, (size_t)id.n+1);
     }
