@@ -169,6 +169,12 @@ def limit(what)
   end
 end
 
+# What a thread has taken stays taken, also when the thread has ended.
+def taken(_path)
+  held = Claimq::Held.new({ 'claim_id' => 1, 'lease_token' => 1 }, -> { false })
+  puts held.free?, Thread.new { held.take? }.value, held.free?, held.take?
+end
+
 # What waiting does not cure ends all threads, and is raised by run.
 def ends(path)
   db = Claimq.open(path)

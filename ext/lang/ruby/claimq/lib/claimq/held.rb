@@ -70,7 +70,8 @@ module Claimq
       @claim = row.values_at('claim_id', 'lease_token')
       @stopping = stopping
       @lost = false
-      @taken = Mutex.new
+      @taken = false
+      @taking = Mutex.new # a thread that ends frees what it has locked
     end
 
     # In the log.
@@ -109,17 +110,17 @@ module Claimq
     # True for the first who asks: the thread that begins it, or the one that
     # gives it back when the loop is stopping.
     def take?
-      !lost? && @taken.try_lock
+      @taking.synchronize { free? && (@taken = true) }
     end
 
     # Not taken yet?
     def free?
-      !lost? && !@taken.locked?
+      !lost? && !@taken
     end
 
     # Lost before anybody has taken it?
     def vain?
-      lost? && !@taken.locked?
+      lost? && !@taken
     end
 
     # Call a verb.  That the claim is lost is remembered, and is no error.
