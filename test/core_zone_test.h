@@ -180,8 +180,9 @@ static void cqTestZoneVectors(const char *zDir){
 /* Rules that are none, and such as are. */
 static void cqTestZoneRules(void){
   static const char *const azGood[] = {
-    "", "UTC0", "CET-1", "<+03>-3", "<-0330>+3:30", "<+00>0<+02>-2,M3.5.0/1,"
-    "M10.5.0/3", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0",
+    "", "UTC0", "CET-1", "<+03>-3", "<-0330>+3:30",
+    "<+00>0<+02>-2,M3.5.0/1,M10.5.0/3",
+    "CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0",
     "IST-1GMT0,M10.5.0,M3.5.0/1", "EET-2EEST,M3.4.4/50,M10.4.4/50",
     "<-02>2<-01>,M3.5.0/-1,M10.5.0/0", "AAA24:59:59BBB,J1,J365",
     "AAA+5BBB4:30:15,0/0,365/23:59:59", "XXX3EDT4,0/0,J365/23",
@@ -198,8 +199,10 @@ static void cqTestZoneRules(void){
     "CET-1CEST,M3,M10.5.0", "CET-1CEST,J0,J365", "CET-1CEST,J1,J366",
     "CET-1CEST,0,366", "CET-1CEST,1000,3", "CET-1CEST,0/168,3",
     "CET-1CEST,0/-168,3", "CET-1CEST,0/1:60,3", "CET-1CEST25,0,3",
-    "CET-1CEST,0,3,", "CET--1", "CET-1CEST;0;3", ":Europe/Berlin",
-    "<+03", "<>3", "C3T1",
+    "CET-1CEST,0,3,", "CET--1", "CET-+1", "CET+-1", "CET-1CEST;0;3",
+    ":Europe/Berlin", "<+03", "<>3", "C3T1", "CET-0001", "CET-1CEST,J0001,J9",
+    "CET-1<CEST,J1,J9", "CET-1CEST,J1J9", "CET-1CEST,M0035.0,M10.5.0",
+    "CET-1CEST,M3.0050,M10.5.0", "CET-1,J1,J9",
   };
   int i;
   for(i=0; i<CQ_COUNT(azGood); i++){
@@ -215,12 +218,21 @@ static void cqTestZoneRuleTimes(void){
   static const struct { const char *z; i64 iAt; int nOffset; i64 iTo; } a[] = {
     { "UTC0", 0, 0, CQ_ZONE_EVER },
     { "<+0545>-5:45", 1, 20700, CQ_ZONE_EVER },
+    { "LMT-1:02:03", 1, 3723, CQ_ZONE_EVER },
     { "CET-1CEST,M3.5.0,M10.5.0/3", 1711846799, 3600, 1711846800 },
     { "CET-1CEST,M3.5.0,M10.5.0/3", 1711846800, 7200, 1729990800 },
     { "CET-1CEST,M3.5.0,M10.5.0/3", 1729990800, 3600, 1743296400 },
     /* The week 1, and 4 where there is a fifth; a Saturday. */
     { "AAA0BBB,M2.4.4/0,M2.1.6/0", 0, 3600, 3193200 },
     { "AAA0BBB,M2.4.4/0,M2.1.6/0", 3193200, 0, 4838400 },
+    /* The last day of February: the 29th in 2000 and 2024, not in 2023, in
+    ** which the Wednesday after is one of March, and not in 2100. */
+    { "AAA0BBB,M2.5.2/0,M10.1.0/0", 951782399, 0, 951782400 },
+    { "AAA0BBB,M2.5.4/0,M10.1.0/0", 1709164799, 0, 1709164800 },
+    { "AAA0BBB,M2.5.3/0,M10.1.0/0", 1677023999, 0, 1677024000 },
+    { "AAA0BBB,M2.5.1/0,M10.1.0/0", 4106937599, 0, 4106937600 },
+    /* The second Monday of January. */
+    { "AAA0BBB,M1.2.1/0,M3.1.1/0", 1704671999, 0, 1704672000 },
     /* 29 February: J60 is 1 March in any year, 59 the day after 28 February. */
     { "AAA0BBB,J60/0,J100/0", 951868799, 0, 951868800 },
     { "AAA0BBB,59/0,J100/0", 951782399, 0, 951782400 },
@@ -354,17 +366,20 @@ static void cqTestZoneDamage(void){
   cqTzifMake(&f, aMoment, aType, 3, aOffset, 3, "CET-1CEST,M3.5.0,M10.5.0/3");
   cqZoneDamage(f.a, f.n, "version 2");
   /* What is only wrong in one point. */
-  for(i=0; i<9; i++){
+  for(i=0; i<11; i++){
     static const i64 aFar[] = { -((i64)1<<60), 0, 1 };
+    static const i64 aLate[] = { 0, 1, (i64)1<<60 };
     static const i64 aBack[] = { 5, 5, 6 };
     static const u8 aWrong[] = { 1, 3, 1 };
     static const int aWest[] = { -90000, 0, 0 }, aEast[] = { 0, 0, 93600 };
-    cqTzifMake(&f, i==0 ? aFar : i==1 ? aBack : aMoment, i==2 ? aWrong : aType,
-               3, i==3 ? aWest : i==4 ? aEast : aOffset, 3, "");
+    cqTzifMake(&f, i==0 ? aFar : i==1 ? aBack : i==9 ? aLate : aMoment,
+               i==2 ? aWrong : aType, 3,
+               i==3 ? aWest : i==4 ? aEast : aOffset, 3, "");
     if( i==5 ) f.a[4] = '1';
     if( i==6 ) f.a[f.n-2] = ' ';                /* No line feed, or one */
     if( i==7 ) f.n--;
     if( i==8 ) f.n = 0;
+    if( i==10 ) f.a[0] = 't';
     cqCheck(!cqTzifParse(f.a, f.n, &zone, &block), "damage %d is taken", i);
     cqTightFree(block);
   }
@@ -381,6 +396,25 @@ static void cqTestZoneSize(void){
   memcpy(a, f.a, (size_t)f.n);
   cqCheck(claimqZoneParse(a, CQ_ZONE_MAX, &zone), "the largest file");
   cqCheck(!claimqZoneParse(a, CQ_ZONE_MAX+1, &zone), "a larger one");
+}
+
+/* Blocks that are not all there, where what was read before would do. */
+static void cqTestZoneCut(void){
+  static const int nZero = 0;
+  CqTzif f;
+  CqText whole, cut;
+  CqZone zone;
+  f.n = 0;
+  cqTzifBlock(&f, 0, 4, 0, 0, 0, &nZero, 1);
+  cqCheck(cqTzifParse(f.a, f.n, &zone, &whole), "a block");
+  cqCheck(!cqTzifParse(f.a, f.n-1, &zone, &cut), "a block that is cut");
+  cqTightFree(whole);
+  cqTightFree(cut);
+  f.a[4] = '2';
+  f.a[f.n++] = '\n';
+  f.a[f.n++] = '\n';
+  cqCheck(!cqTzifParse(f.a, f.n, &zone, &cut), "no second block");
+  cqTightFree(cut);
 }
 
 /* No table without a type, and none with leap seconds. */

@@ -65,55 +65,53 @@
 CQ_CHECK(ZoneNear, CQ_ZONE_EAST-CQ_ZONE_WEST<CQ_ZONE_NEAR);
 
 /**************************************************************************
-** Reading the rule
+** Reading the rule.  Behind it there is a line feed, at which all reading ends,
+** because nothing that is looked for is one.
 */
 
 /* Drop the first byte if it is c: 1 if it was. */
-static int cqZoneEat(CqText *p, char c){
-  if( p->n==0 || p->z[0]!=c ) return 0;
-  p->z++;
-  p->n--;
+static int cqZoneEat(const char **pz, char c){
+  if( (*pz)[0]!=c ) return 0;
+  (*pz)++;
   return 1;
 }
 
 /* Drop a number of up to three digits: 1 and *pn if there is one, and it is
 ** within iMin..iMax; else 0. */
-static int cqZoneNumber(CqText *p, int iMin, int iMax, int *pn){
+static int cqZoneNumber(const char **pz, int iMin, int iMax, int *pn){
+  const char *z = *pz;
   int n = 0, i;
-  for(i=0; i<3 && i<p->n && p->z[i]>='0' && p->z[i]<='9'; i++){
-    n = n*10 + (p->z[i]-'0');
-  }
-  p->z += i;
-  p->n -= i;
+  for(i=0; i<3 && z[i]>='0' && z[i]<='9'; i++) n = n*10 + (z[i]-'0');
+  *pz += i;
   *pn = n;
   return i>0 && n>=iMin && n<=iMax;
 }
 
 /* Drop a name, of three letters or more, or of whatever in <>: 1, or 0 if there
 ** is none. */
-static int cqZoneName(CqText *p){
-  int bQuoted = cqZoneEat(p, '<'), i;
-  for(i=0; i<p->n; i++){
-    char c = p->z[i];
-    int bLetter = (c>='A' && c<='Z') || (c>='a' && c<='z');
-    int bMore = (c>='0' && c<='9') || c=='+' || c=='-';
+static int cqZoneName(const char **pz){
+  int bQuoted = cqZoneEat(pz, '<');
+  const char *z = *pz;
+  for(; 1; z++){
+    int bLetter = (*z>='A' && *z<='Z') || (*z>='a' && *z<='z');
+    int bMore = (*z>='0' && *z<='9') || *z=='+' || *z=='-';
     if( !bLetter && !(bQuoted && bMore) ) break;
   }
-  p->z += i;
-  p->n -= i;
-  return i>=3 && (!bQuoted || cqZoneEat(p, '>'));
+  if( z-*pz<3 ) return 0;
+  *pz = z;
+  return !bQuoted || cqZoneEat(pz, '>');
 }
 
 /* Drop a time, [+-]HH[:MM[:SS]] with at most nHour hours: 1 and *pn, its
 ** seconds, or 0 if there is none. */
-static int cqZoneTime(CqText *p, int nHour, int *pn){
-  int bMinus = cqZoneEat(p, '-');
+static int cqZoneTime(const char **pz, int nHour, int *pn){
+  int bMinus = cqZoneEat(pz, '-');
   int nMinute = 0, nSecond = 0, n;
-  if( !bMinus ) cqZoneEat(p, '+');
-  if( !cqZoneNumber(p, 0, nHour, &n) ) return 0;
-  if( cqZoneEat(p, ':') ){
-    if( !cqZoneNumber(p, 0, 59, &nMinute) ) return 0;
-    if( cqZoneEat(p, ':') && !cqZoneNumber(p, 0, 59, &nSecond) ) return 0;
+  if( !bMinus ) cqZoneEat(pz, '+');
+  if( !cqZoneNumber(pz, 0, nHour, &n) ) return 0;
+  if( cqZoneEat(pz, ':') ){
+    if( !cqZoneNumber(pz, 0, 59, &nMinute) ) return 0;
+    if( cqZoneEat(pz, ':') && !cqZoneNumber(pz, 0, 59, &nSecond) ) return 0;
   }
   n = n*3600 + nMinute*60 + nSecond;
   *pn = bMinus ? -n : n;
@@ -121,39 +119,39 @@ static int cqZoneTime(CqText *p, int nHour, int *pn){
 }
 
 /* Drop a day of the year and the time on it: 1, or 0 if there is none. */
-static int cqZoneDay(CqText *p, CqZoneDay *pOut){
+static int cqZoneDay(const char **pz, CqZoneDay *pOut){
   int b;
-  if( !cqZoneEat(p, ',') ) return 0;
-  if( cqZoneEat(p, 'M') ){
+  if( !cqZoneEat(pz, ',') ) return 0;
+  if( cqZoneEat(pz, 'M') ){
     pOut->eForm = CQ_ZONE_WEEKDAY;
-    b = cqZoneNumber(p, 1, 12, &pOut->iMonth) && cqZoneEat(p, '.')
-     && cqZoneNumber(p, 1, 5, &pOut->iWeek) && cqZoneEat(p, '.')
-     && cqZoneNumber(p, 0, 6, &pOut->iDay);
-  }else if( cqZoneEat(p, 'J') ){
+    b = cqZoneNumber(pz, 1, 12, &pOut->iMonth) && cqZoneEat(pz, '.')
+     && cqZoneNumber(pz, 1, 5, &pOut->iWeek) && cqZoneEat(pz, '.')
+     && cqZoneNumber(pz, 0, 6, &pOut->iDay);
+  }else if( cqZoneEat(pz, 'J') ){
     pOut->eForm = CQ_ZONE_JULIAN;
-    b = cqZoneNumber(p, 1, 365, &pOut->iDay);
+    b = cqZoneNumber(pz, 1, 365, &pOut->iDay);
   }else{
     pOut->eForm = CQ_ZONE_YEARDAY;
-    b = cqZoneNumber(p, 0, 365, &pOut->iDay);
+    b = cqZoneNumber(pz, 0, 365, &pOut->iDay);
   }
   pOut->iTime = 7200;
-  return b && (!cqZoneEat(p, '/') || cqZoneTime(p, 167, &pOut->iTime));
+  return b && (!cqZoneEat(pz, '/') || cqZoneTime(pz, 167, &pOut->iTime));
 }
 
-/* Read the rule, all of t: 1, or 0 if it is none. */
-static int cqZoneRule(CqText t, CqZoneRule *pOut){
+/* Read the rule, all of the line: 1, or 0 if it is none. */
+static int cqZoneRule(const char *z, CqZoneRule *pOut){
   int n;
-  if( !cqZoneName(&t) || !cqZoneTime(&t, 24, &n) ) return 0;
+  if( !cqZoneName(&z) || !cqZoneTime(&z, 24, &n) ) return 0;
   pOut->nStandard = -n;
-  pOut->bSummer = t.n>0;
-  if( t.n==0 ) return 1;
-  if( !cqZoneName(&t) ) return 0;
+  pOut->bSummer = z[0]!='\n';
+  if( !pOut->bSummer ) return 1;
+  if( !cqZoneName(&z) ) return 0;
   pOut->nSummer = pOut->nStandard + 3600;
-  if( t.n>0 && t.z[0]!=',' ){
-    if( !cqZoneTime(&t, 24, &n) ) return 0;
+  if( z[0]!=',' ){
+    if( !cqZoneTime(&z, 24, &n) ) return 0;
     pOut->nSummer = -n;
   }
-  return cqZoneDay(&t, &pOut->begin) && cqZoneDay(&t, &pOut->end) && t.n==0;
+  return cqZoneDay(&z, &pOut->begin) && cqZoneDay(&z, &pOut->end) && z[0]=='\n';
 }
 
 /**************************************************************************
@@ -236,18 +234,14 @@ static int cqZoneSound(const CqZone *p){
 */
 CQ_PRIV int claimqZoneParse(const u8 *aFile, int nFile, CqZone *pOut){
   const u8 *a = aFile;
-  CqText rule;
-  int n = nFile, i;
+  int n = nFile;
   if( n>CQ_ZONE_MAX || !cqZoneBlock(&a, &n, 4, pOut) ) return 0;
   if( aFile[4]==0 ) return cqZoneSound(pOut);           /* Version 1 */
   if( aFile[4]<'2' || !cqZoneBlock(&a, &n, 8, pOut) ) return 0;
-  if( n<2 || a[0]!='\n' ) return 0;
-  for(i=1; i<n && a[i]!='\n'; i++){}
-  if( i==n ) return 0;
-  rule.z = (const char*)&a[1];
-  rule.n = i-1;
-  pOut->bRule = rule.n>0;
-  return cqZoneSound(pOut) && (!pOut->bRule || cqZoneRule(rule, &pOut->rule));
+  if( n<2 || a[0]!='\n' || memchr(&a[1], '\n', (size_t)n-1)==0 ) return 0;
+  pOut->bRule = a[1]!='\n';
+  return cqZoneSound(pOut)
+      && (!pOut->bRule || cqZoneRule((const char*)&a[1], &pOut->rule));
 }
 
 /**************************************************************************
@@ -270,12 +264,10 @@ static i64 cqZoneNewYear(i64 y){
        - 477;
 }
 
-/* The year that a day is in.  The mean year errs by a day or two. */
+/* The year that a day is in, or the one beside it: the mean year errs by a day
+** or two. */
 static i64 cqZoneYear(i64 iDay){
-  i64 y = 1970 + cqZoneDiv(iDay*400, CQ_ZONE_CYCLE);
-  while( cqZoneNewYear(y)>iDay ) y--;
-  while( cqZoneNewYear(y+1)<=iDay ) y++;
-  return y;
+  return 1970 + cqZoneDiv(iDay*400, CQ_ZONE_CYCLE);
 }
 
 /* The iWeek-th weekday of a month, as a day of year y counted from 0. */
@@ -313,12 +305,13 @@ struct CqClockTurn {
 ** Fill a[] with the two changes of each of the years from y on, in their order.
 ** If two are at one moment the second counts: there, summer time that ends with
 ** the year and begins with the next is never interrupted.  (Both changes of a
-** year are before the same ones of the next: so a[0] is the first of all.)
+** year are before the same ones of the next: so the first of a year may come
+** before the last of the year before, and before nothing else.)
 */
 static void cqZoneChanges(
   const CqZoneRule *p, i64 y, CqClockTurn a[CQ_ZONE_EVENTS]
 ){
-  int i, j;
+  int i;
   for(i=0; i<CQ_ZONE_EVENTS; i+=2, y++){
     CqClockTurn begin, end;
     int bLate;
@@ -330,17 +323,19 @@ static void cqZoneChanges(
     a[i] = bLate ? end : begin;
     a[i+1] = bLate ? begin : end;
   }
-  for(i=1; i<CQ_ZONE_EVENTS; i++){
-    CqClockTurn c = a[i];
-    for(j=i; a[j-1].iAt>c.iAt; j--) a[j] = a[j-1];
-    assert( j>0 );
-    a[j] = c;
+  for(i=2; i<CQ_ZONE_EVENTS; i+=2){
+    if( a[i-1].iAt>a[i].iAt ){
+      CqClockTurn c = a[i];
+      a[i] = a[i-1];
+      a[i-1] = c;
+    }
   }
 }
 
 /*
 ** The span around iAt by the rule.  A change may be a week before its year or
-** after it, so the two years before and the two after are looked at as well.
+** after it, and the year is not exact on the days around New Year: so the two
+** years before and the two after are looked at as well.
 */
 static void cqZoneRuleSpan(const CqZoneRule *p, i64 iAt, CqSpan *pOut){
   CqClockTurn a[CQ_ZONE_EVENTS];

@@ -80,7 +80,9 @@ static int cqZoneOpen(const char *zPath, i64 *pnByte){
   int fd = -1;
   errno = ENOENT;
   if( stat(zPath, &s)==0 && S_ISREG(s.st_mode) ){
-    fd = open(zPath, O_RDONLY|O_CLOEXEC|O_NONBLOCK|O_NOCTTY);
+    do{
+      fd = open(zPath, O_RDONLY|O_CLOEXEC|O_NONBLOCK|O_NOCTTY);
+    }while( fd<0 && errno==EINTR );
   }
   if( fd<0 ){
     *pnByte = errno;
@@ -93,13 +95,16 @@ static int cqZoneOpen(const char *zPath, i64 *pnByte){
 
 /*
 ** Read an open file of nByte bytes and close it.  The caller frees what is
-** returned; 0 if there are fewer bytes, or op gets an error.
+** returned; 0 if there are fewer bytes, or op gets an error.  Where the file is
+** on another machine, or a program makes it up, a signal may come before the
+** first byte.
 */
 static u8 *cqZoneBytes(CqOp *p, int fd, i64 nByte){
   u8 *a = claimqMalloc(p, nByte+1);
   i64 n = 0;
   while( a && n<nByte ){
     ssize_t nGot = read(fd, &a[n], (size_t)(nByte-n));
+    if( nGot<0 && errno==EINTR ) continue;
     if( nGot<=0 ) break;
     n += nGot;
   }
