@@ -99,6 +99,19 @@ static void cqFuncWrite(CqOp *p, const CqFuncDef *pDef){
 }
 
 /*
+** Is it the call of a list: JSON, and options in pairs after it?  (What such
+** functions have else is a claim id, which begins with a letter, a token, and
+** pairs.)
+*/
+static int cqFuncIsList(int nVal, sqlite3_value **apVal){
+  const char *z = 0;
+  if( nVal%2 && sqlite3_value_type(apVal[0])==SQLITE_TEXT ){
+    z = (const char*)sqlite3_value_text(apVal[0]);
+  }
+  return z && z[strspn(z, " \t\n\r")]=='[';
+}
+
+/*
 ** xFunc of every function.
 */
 static void cqFuncCall(
@@ -112,6 +125,7 @@ static void cqFuncCall(
   CqCall call;
   CqOp op;
   claimqOpInit(&op, pFunc->pConn);
+  if( pDef->pList && cqFuncIsList(nVal, apVal) ) pDef = pDef->pList;
   call.pDef = pDef;
   call.pCtx = pCtx;
   call.nVal = nVal;

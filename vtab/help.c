@@ -164,6 +164,7 @@ static void cqHelpFunc(CqOp *p, CqRows *pRows, const CqFuncDef *pDef){
     cqHelpArg(p, pRows, pDef->zName, &pDef->aOpt[i], 0);
   }
   if( claimqIsVerb(pDef) ) cqHelpVerb(p, pRows, pDef);
+  if( pDef->pList ) cqHelpFunc(p, pRows, pDef->pList);
   if( pDef->eLook ) cqHelpLook(p, pRows, pDef);
 }
 

@@ -91,7 +91,7 @@ static void cqClaimDoneApply(CqOp *p, CqTask *pTask){
 ** The claim has a list of what is done.
 */
 static void cqClaimDone(CqOp *p, CqClaim *pC){
-  pC->eDone = (u8)claimqDoneNeed(p, pC->done);
+  pC->eDone = (u8)claimqDoneNeed(p, pC->done, "done");
   if( pC->eDone==CQ_NEED_NOTHING ) return;
   pC->task.xLoad = cqClaimDoneLoad;
   pC->task.xApply = cqClaimDoneApply;
@@ -101,23 +101,6 @@ static void cqClaimDone(CqOp *p, CqClaim *pC){
 /**************************************************************************
 ** Requests: what a claim remembers, and how it is repeated
 */
-
-/*
-** The text that was put together, never 0 unless op gets an error.  The caller
-** frees it.
-*/
-static char *cqStrFinish(CqOp *p, sqlite3_str *pStr){
-  int rc = sqlite3_str_errcode(pStr);
-  int n = sqlite3_str_length(pStr);
-  char *z = sqlite3_str_finish(pStr);
-  if( z==0 && n>0 ) rc = SQLITE_NOMEM;
-  if( rc ){
-    sqlite3_free(z);
-    p->rc = rc;
-    return 0;
-  }
-  return z ? z : claimqTextDup(p, claimqStr(""));
-}
 
 /*
 ** The scope of the call: its scope arguments from the last to the first, joined
@@ -146,7 +129,7 @@ static CqText cqClaimScope(CqOp *p, const CqClaim *pC){
     nSlash++;
   }
   t.n = sqlite3_str_length(pStr);
-  t.z = cqStrFinish(p, pStr);
+  t.z = claimqStrFinish(p, pStr);
   if( !bAny ){
     sqlite3_free((char*)t.z);
     t.z = 0;
@@ -228,7 +211,7 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   }
   sqlite3_str_appendall(pStr, "]");
   sqlite3_free(pTask->zAnswer);
-  pTask->zAnswer = cqStrFinish(p, pStr);
+  pTask->zAnswer = claimqStrFinish(p, pStr);
 }
 
 /*

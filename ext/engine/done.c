@@ -1,10 +1,11 @@
 /*
-** done.c: claims that are completed by the claim that follows.
+** done.c: lists of claims that are completed, all in one transaction.
 **
+**     SELECT claimq_complete('[["qjc:1:1","7f83..."], ["qjc:2:1","9a1e..."]]');
 **     SELECT payload, claim_id, lease_token FROM claimq_lane('mail', 'w')
 **     WHERE done = '["qjc:1:1", "7f83..."]';
 **
-** completes qjc:1:1 and takes the next job, in one transaction: one wait for
+** The second one completes qjc:1:1 and takes the next job: one wait for
 ** the lock, and one commit, instead of two.  The list is a JSON array of the
 ** claim id, the lease token and, if there is one, the result; or an array of
 ** such arrays.  It is read as it stands, twice: before anything is written, so
@@ -89,9 +90,9 @@ static int cqDoneListNext(CqDoneList *p){
 /*
 ** What is needed to complete the claims of a list: CQ_NEED_NOTHING if it is
 ** empty.  Raises bad_argument if it is malformed, or has a result that nobody
-** keeps.
+** keeps.  zWhat names the list in messages.
 */
-CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
+CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done, const char *zWhat){
   int e = -1, eNeed = CQ_NEED_NOTHING;
   CqDoneList d;
   if( cqDoneListBegin(&d, done) ){
@@ -102,19 +103,43 @@ CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
       pD = claimqVerbDiscipline(p, &v);
       if( pD==0 ) break;
       if( d.result.z && claimqVerbResult(pD)<0 ){
-        claimqFail(p, CQ_BAD_ARGUMENT, "done has a result for claim %.*s: only "
-            "jobs have results", d.claimId.n, d.claimId.z);
+        claimqFail(p, CQ_BAD_ARGUMENT, "%s has a result for claim %.*s: only "
+            "jobs have results", zWhat, d.claimId.n, d.claimId.z);
       }
       if( pD->xSettle ) eNeed = CQ_NEED_MANY;
       if( eNeed==CQ_NEED_NOTHING ) eNeed = CQ_NEED_UNDO;
     }
   }
   if( e<0 ){
-    claimqFail(p, CQ_BAD_ARGUMENT, "done must be a JSON array of claim id, "
+    claimqFail(p, CQ_BAD_ARGUMENT, "%s must be a JSON array of claim id, "
         "lease token and perhaps a result, or an array of these, got TEXT "
-        "'%.*s'", claimqShown(done), done.z);
+        "'%.*s'", zWhat, claimqShown(done), done.z);
   }
   return eNeed;
+}
+
+/*
+** Complete the claim that the list stands on.  Returns the answer, and raises
+** what claimq_complete() does.  bLook: as CqVerb.bLook.
+*/
+static i64 cqDoneOne(
+  CqOp *p, const CqTask *pTask, const CqDoneList *pL, int bLook
+){
+  i64 nRow = 0;
+  CqVerb v;
+  CqStmt s;
+  memset(&v, 0, sizeof(v));
+  v.claimId = pL->claimId;
+  v.token = pL->token;
+  v.bLook = (u8)bLook;
+  if( pL->result.z==0 ) return claimqVerbComplete(p, pTask, &v, 0);
+  s = claimqStmt(p, CQ_SQL_DONE_RESULT);
+  claimqBindText(p, &s, CQ_DONE_RESULT_json, pL->result);
+  if( claimqStep(p, &s) ){
+    nRow = claimqVerbComplete(p, pTask, &v, sqlite3_column_value(s.pStmt, 0));
+  }
+  claimqStmtDone(p, &s);
+  return nRow;
 }
 
 /*
@@ -124,18 +149,84 @@ CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done){
 CQ_PRIV void claimqDoneRun(CqOp *p, const CqTask *pTask, CqText done){
   CqDoneList d;
   cqDoneListBegin(&d, done);
+  while( p->rc==SQLITE_OK && cqDoneListNext(&d)>0 ) cqDoneOne(p, pTask, &d, 0);
+}
+
+/**************************************************************************
+** claimq_complete(claims [, option, value]...) -> one answer for each claim
+*/
+typedef struct CqDoneCall CqDoneCall;
+struct CqDoneCall {
+  CqTask task;                    /* First */
+  CqText claims;
+  u8 bPartial;                    /* A claim that is lost is answered 0 */
+  u8 eNeed;                       /* CQ_NEED_* */
+};
+
+/*
+** Nothing is read: the claims are judged one after the other, each when those
+** before it are completed.
+*/
+static void cqDoneLoad(CqOp *p, CqTask *pTask){
+  (void)p;
+  pTask->eNeed = ((CqDoneCall*)pTask)->eNeed;
+}
+
+/*
+** 1 if op has claim_lost.
+*/
+static int cqDoneLost(const CqOp *p){
+  static const char zLost[] = "claimq: " CQ_CLAIM_LOST ":";
+  return p->zErr && strncmp(p->zErr, zLost, sizeof(zLost)-1)==0;
+}
+
+/*
+** Complete them, and put the answers together.  What raises claim_lost has
+** written nothing (CqVerb.bLook).
+*/
+static void cqDoneApply(CqOp *p, CqTask *pTask){
+  const CqDoneCall *pD = (const CqDoneCall*)pTask;
+  sqlite3_str *pStr = sqlite3_str_new(p->db);
+  const char *zSep = "[";
+  CqDoneList d;
+  cqDoneListBegin(&d, pD->claims);
   while( p->rc==SQLITE_OK && cqDoneListNext(&d)>0 ){
-    CqStmt s;
-    if( d.result.z==0 ){
-      claimqVerbComplete(p, pTask, d.claimId, d.token, 0);
-      continue;
+    i64 nRow = cqDoneOne(p, pTask, &d, pD->bPartial);
+    if( pD->bPartial && cqDoneLost(p) ){
+      claimqOpReset(p);
+      nRow = 0;
     }
-    s = claimqStmt(p, CQ_SQL_DONE_RESULT);
-    claimqBindText(p, &s, CQ_DONE_RESULT_json, d.result);
-    if( claimqStep(p, &s) ){
-      claimqVerbComplete(p, pTask, d.claimId, d.token,
-                         sqlite3_column_value(s.pStmt, 0));
-    }
-    claimqStmtDone(p, &s);
+    sqlite3_str_appendf(pStr, "%s%lld", zSep, nRow);
+    zSep = ",";
   }
+  sqlite3_str_appendall(pStr, "]");
+  sqlite3_free(pTask->zAnswer);
+  pTask->zAnswer = claimqStrFinish(p, pStr);
+}
+
+/*
+** xFunc.  The list is checked before anything is written.
+*/
+CQ_PRIV void claimqDoneFunc(CqOp *p, CqCall *pCall){
+  const CqFuncDef *pDef = pCall->pDef;
+  CqVal aOpt[CQ_MAX_OPT];
+  CqDoneCall d;
+  memset(&d, 0, sizeof(d));
+  d.task.xLoad = cqDoneLoad;
+  d.task.xApply = cqDoneApply;
+  d.task.zWhat = pDef->zName;
+  d.task.bSure = 1;
+  d.claims = pCall->aArg[0].t;
+  claimqOptionDefaults(pDef->aOpt, pDef->nOpt, aOpt);
+  claimqReadOptions(p, pDef->aOpt, pDef->nOpt, 0, pCall->nVal-1,
+                    &pCall->apVal[1], aOpt);
+  claimqRequestCall(p, pCall);
+  d.bPartial = (u8)aOpt[0].i;
+  d.eNeed = (u8)claimqDoneNeed(p, d.claims, "claims");
+  d.task.zWord = "[]";
+  if( d.eNeed!=CQ_NEED_NOTHING ){
+    d.task.zWord = 0;
+    claimqRun(p, &d.task);
+  }
+  claimqTaskResult(p, &d.task, pCall->pCtx);
 }

@@ -420,35 +420,33 @@ CQ_PRIV int claimqVerbResult(const CqDiscipline *pD){
 }
 
 /*
-** Complete a claim as part of another task.  pResult is 0, or its discipline
-** has results.  Raises what claimq_complete() does.
+** Complete the claim that pV names (claimId, token, bLook; the rest is zero) as
+** part of a task.  pResult is 0, or its discipline has results.  Returns and
+** raises what claimq_complete() does; with bLook nothing of the claim was
+** written when it raises claim_lost.
 */
-CQ_PRIV void claimqVerbComplete(
-  CqOp *p, const CqTask *pTask, CqText claimId, CqText token,
-  sqlite3_value *pResult
+CQ_PRIV i64 claimqVerbComplete(
+  CqOp *p, const CqTask *pTask, CqVerb *pV, sqlite3_value *pResult
 ){
   CqVal aOpt[CQ_MAX_OPT];
-  CqVerb v;
-  memset(&v, 0, sizeof(v));
-  v.task.zWhat = pTask->zWhat;
-  v.task.bLocked = pTask->bLocked;
-  v.task.bAlone = pTask->bAlone;
-  v.eVerb = CQ_COMPLETE;
-  v.iDelay = -1;
-  v.claimId = claimId;
-  v.token = token;
-  v.pD = claimqVerbDiscipline(p, &v);
-  if( CQ_NEVER(v.pD==0) ) return;         /* claimqDoneNeed() has looked */
-  claimqOptionDefaults(v.pD->aOpt, v.pD->nOpt, aOpt);
-  v.aOpt = aOpt;
+  pV->task.zWhat = pTask->zWhat;
+  pV->task.bLocked = pTask->bLocked;
+  pV->task.bAlone = pTask->bAlone;
+  pV->eVerb = CQ_COMPLETE;
+  pV->iDelay = -1;
+  pV->pD = claimqVerbDiscipline(p, pV);
+  if( CQ_NEVER(pV->pD==0) ) return 0;     /* claimqDoneNeed() has looked */
+  claimqOptionDefaults(pV->pD->aOpt, pV->pD->nOpt, aOpt);
+  pV->aOpt = aOpt;
   if( pResult ){
-    CqVal *pVal = &aOpt[claimqVerbResult(v.pD)];
+    CqVal *pVal = &aOpt[claimqVerbResult(pV->pD)];
     pVal->pVal = pResult;
     pVal->bGiven = 1;
   }
-  if( v.pD->xVerbCheck ) v.pD->xVerbCheck(p, &v);
-  if( !cqVerbFast(p, &v) && p->rc==SQLITE_OK ) cqVerbInside(p, &v);
-  if( v.pD->xVerbDone ) v.pD->xVerbDone(&v);
+  if( pV->pD->xVerbCheck ) pV->pD->xVerbCheck(p, pV);
+  if( !cqVerbFast(p, pV) && p->rc==SQLITE_OK ) cqVerbInside(p, pV);
+  if( pV->pD->xVerbDone ) pV->pD->xVerbDone(pV);
+  return pV->task.iAnswer;
 }
 
 /*
@@ -727,11 +725,28 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef cancelArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
   };
+  static const CqArgDef listArg[] = {
+    { CQ_ARG(TEXT, "claims"), .mFlag = CQ_A_REQUIRED,
+      .zDoc = "a JSON array of claim id, lease token and perhaps a result, or "
+              "an array of these" },
+  };
+  static const CqArgDef listOpt[] = {
+    { CQ_ARG(INT, "partial"), .iMax = 1, .bDefault = 1,
+      .zDoc = "1: complete those that still hold; the others are answered 0" },
+    CQ_ARG_NOW,
+    CQ_ARG_REQUEST,
+  };
+  static const CqFuncDef list = {
+    .zName = "claimq_complete", .zDoc = "a list of claims is done",
+    .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = listArg, .nArg = 1,
+    .aOpt = listOpt, .nOpt = CQ_ARRAYSIZE(listOpt), .xFunc = claimqDoneFunc,
+  };
   static const CqFuncDef aFunc[] = {
     CQ_VERB("claimq_renew", cqRenewArg, 3, CQ_F_WRITE, CQ_RENEW,
             "extend the lease"),
-    CQ_VERB("claimq_complete", cqVerbArg, 2, CQ_F_WRITE, CQ_COMPLETE,
-            "the work is done"),
+    { .zName = "claimq_complete", .zDoc = "the work is done",
+      .eKind = CQ_F_WRITE, .nMin = 2, .bRest = 1, .aArg = cqVerbArg, .nArg = 2,
+      .xFunc = cqVerbFunc, .iData = CQ_COMPLETE, .pList = &list },
     CQ_VERB("claimq_release", cqVerbArg, 2, CQ_F_WRITE, CQ_RELEASE,
             "give the work back: no attempt is used"),
     CQ_VERB("claimq_retry", cqReasonArg, 3, CQ_F_WRITE, CQ_RETRY,

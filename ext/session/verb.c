@@ -67,14 +67,15 @@ static void cqSessionCount(CqOp *p, CqVerb *pV){
 /*
 ** The rows of a claim, whose first pHead stands on.  Most verbs need not look
 ** at the others: they write, and see whether all were there.  But release and
-** revoke are no error when one is not, and guard does not write.
+** revoke are no error when one is not, nor is a complete whose caller says so
+** (bLook), and guard does not write.
 */
 CQ_PRIV void claimqSessionMembers(CqOp *p, CqVerb *pV, CqStmt *pHead){
   CqSessionVerb *pOwn = (CqSessionVerb*)&pV->own;
   CqHold *pHold = &pV->hold;
   int bLook = pV->eVerb==CQ_RELEASE || pV->eVerb==CQ_REVOKE
            || pV->eVerb==CQ_GUARD || cqSessionIdsGiven(pV)
-           || pHold->nToken==0;
+           || pV->bLook || pHold->nToken==0;
   assert( pHold->bHead && pHold->nRow<=1 && pOwn->zSession==0 );
   if( pHold->nRow==0 ) return;
   claimqRowsInit(&pOwn->batch, 1);

@@ -121,6 +121,7 @@ CQ_PRIV CqText claimqStr(const char*);    /* A NUL-terminated string */
 CQ_PRIV CqText claimqValueText(CqOp*, sqlite3_value*);
 CQ_PRIV CqText claimqTextOrNull(CqOp*, sqlite3_value*);   /* z==0 if NULL */
 CQ_PRIV char *claimqTextDup(CqOp*, CqText);  /* To be freed; 0: out of memory */
+CQ_PRIV char *claimqStrFinish(CqOp*, sqlite3_str*);       /* The same */
 /* How much of a text an error message shows: "%.*s", claimqShown(t), t.z */
 CQ_PRIV int claimqShown(CqText);
 
@@ -615,9 +616,7 @@ CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq__alone() */
 /* Hand the answer, unless op has an error, to a function; free it. */
 CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 /* A function that removes a row by its key, the first argument. */
-CQ_PRIV void claimqRemove(
-  CqOp*, CqCall*, int eStmt, int iKey, const char *zWhat
-);
+CQ_PRIV void claimqRemove(CqOp*, CqCall*, int eStmt, int iKey, const char*);
 /* For xApply: a write did not find the rows that xLoad has read.  The task is
 ** undone, and begins again with the lock if it did not have it. */
 CQ_PRIV void claimqStale(CqOp*, const CqTask*);
@@ -777,11 +776,11 @@ struct CqVerb {
   int eVerb;                      /* CQ_RENEW ... CQ_REVOKE */
   CqText claimId, token;
   u8 bByKey;                      /* revoke: the row was named, not the claim */
+  u8 bLook;                       /* Count its rows before any is written */
   u8 bNoFast;                     /* By xVerbCheck: not in one step (aFast) */
   u8 bFast;                       /* ... or in one step by this statement: */
   int eFast;
-  int mUnless;                    /* ... not in one step with one of these
-                                  ** CQ_SET_* */
+  int mUnless;                    /* ... unless one of these CQ_SET_* is set */
   char *zRevoked;                 /* revoke: both as the row has them */
   i64 iHead, iFence;              /* Parsed from claimId; -1 if malformed */
   i64 iExpires;                   /* Of the head row's lease; by the engine */
@@ -959,6 +958,7 @@ struct CqFuncDef {
   /* What SQLite calls, if not the wrapper. */
   void (*xSql)(sqlite3_context*, int, sqlite3_value**);
   int iData;                      /* For xFunc: which verb, which discipline */
+  const CqFuncDef *pList;         /* The same of a list, see cqFuncIsList() */
 };
 #define CQ_F_PURE   0             /* Deterministic and innocuous; see nPure */
 #define CQ_F_GUARD  7             /* Called by triggers of claimq's own */
@@ -1042,10 +1042,9 @@ CQ_PRIV const CqFuncDef *claimqWaitFuncs(int *pnFunc);
 
 /* verb.c */
 CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc);
-/* Judge the claim of a verb: a CQ_HOLD_* verdict.  Raises claim_lost unless it
-** is OK, or the verb is release, which then has nothing to do.  pHead is left
-** standing on the head row, and is the caller's to give back. */
 CQ_PRIV int claimqVerbHolds(CqOp*, CqText claimId);     /* Its rows: 1 or 0 */
+/* Judge the claim of a verb: CQ_HOLD_*.  Raises claim_lost unless it is OK, or
+** the verb is release.  pHead is on the head row; the caller gives it back. */
 CQ_PRIV int claimqVerbHold(CqOp*, CqVerb*, CqStmt *pHead);
 /* Bind :head :claim :token :now :until :reason, those the statement has. */
 CQ_PRIV void claimqVerbBind(CqOp*, const CqVerb*, CqStmt*);
@@ -1057,23 +1056,22 @@ CQ_PRIV void claimqVerbLoad(CqOp*, CqTask*);
 CQ_PRIV void claimqVerbForget(CqTask*);
 CQ_PRIV void claimqVerbApply(CqOp*, CqTask*);
 
-/* The discipline whose claim ids begin as that of the verb; 0 with an error if
-** there is none. */
+/* The discipline of the verb's claim id; 0 with an error if there is none. */
 CQ_PRIV const CqDiscipline *claimqVerbDiscipline(CqOp*, CqVerb*);
 /* Its option result of claimq_complete(), or -1. */
 CQ_PRIV int claimqVerbResult(const CqDiscipline*);
-/* claimq_complete() as part of another task; pResult==0: without a result. */
-CQ_PRIV void claimqVerbComplete(
-  CqOp*, const CqTask*, CqText claimId, CqText token, sqlite3_value *pResult);
+/* claimq_complete() as part of another task -> its answer. */
+CQ_PRIV i64 claimqVerbComplete(CqOp*, const CqTask*, CqVerb*, sqlite3_value*);
 
 CQ_PRIV int claimqIsVerb(const CqFuncDef*);
-/* Options of verbs: those of all disciplines (i==-1), those of discipline i; 0
-** past the last. */
+/* Options of verbs: of all disciplines (i==-1), of discipline i; or 0. */
 CQ_PRIV const CqArgDef *claimqVerbOptions(int i, int *pnOpt);
 
-/* done.c: what it needs (CQ_NEED_*) to complete a list of claims; and do it. */
-CQ_PRIV int claimqDoneNeed(CqOp*, CqText done);
+/* done.c: what it needs (CQ_NEED_*) to complete a list of claims; do it; the
+** same as claimq_complete(claims). */
+CQ_PRIV int claimqDoneNeed(CqOp*, CqText done, const char *zWhat);
 CQ_PRIV void claimqDoneRun(CqOp*, const CqTask*, CqText done);
+CQ_PRIV void claimqDoneFunc(CqOp*, CqCall*);
 
 /* step.c: claimq_step(). */
 CQ_PRIV const CqFuncDef *claimqStepFuncs(int *pnFunc);

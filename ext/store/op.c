@@ -242,6 +242,23 @@ CQ_PRIV char *claimqTextDup(CqOp *p, CqText t){
   return z;
 }
 
+/*
+** The text that was put together, never 0 unless op gets an error.  The caller
+** frees it.
+*/
+CQ_PRIV char *claimqStrFinish(CqOp *p, sqlite3_str *pStr){
+  int rc = sqlite3_str_errcode(pStr);
+  int n = sqlite3_str_length(pStr);
+  char *z = sqlite3_str_finish(pStr);
+  if( z==0 && n>0 ) rc = SQLITE_NOMEM;
+  if( rc ){
+    sqlite3_free(z);
+    p->rc = rc;
+    return 0;
+  }
+  return z ? z : claimqTextDup(p, claimqStr(""));
+}
+
 CQ_PRIV int claimqShown(CqText t){
   return t.n<40 ? t.n : 40;
 }

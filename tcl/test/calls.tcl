@@ -38,7 +38,8 @@ array set CALLS_WEIGHT {
 # What there is
 
 # Everything that reads the clock or writes, but for claimq_init() and
-# claimq_wait(): {NAME DEFINITION ...}.
+# claimq_wait(): {NAME DEFINITION ...}.  NAME+ is the second form of a function
+# that has two.
 proc calls_defs {db} {
   set pure [$db eval {
     SELECT name FROM pragma_function_list
@@ -52,11 +53,12 @@ proc calls_defs {db} {
       argument {set what args}
       option   {set what opts}
       default  {
-        dict set all $name [dict create kind $kind args {} opts {}]
+        set key [expr {[dict exists $all $name] ? "$name+" : $name}]
+        dict set all $key [dict create kind $kind args {} opts {}]
         continue
       }
     }
-    dict update all $name def {
+    dict update all $key def {
       dict lappend def $what [list $argument $type $words $minimum]
     }
   }
@@ -171,7 +173,7 @@ proc calls_value {name argument type words minimum} {
     *.partition {return [calls_one {NULL 0 0 1 2}]}
     *.claim_id {return [calls_text [lindex $CALLS(claim) 0]]}
     *.lease_token {return [calls_text [lindex $CALLS(claim) 1]]}
-    *.done {
+    *.done - *.claims {
       return [calls_text [format {["%s","%s"]} {*}$CALLS(claim)]]
     }
     claimq_revoke.key {
@@ -209,7 +211,7 @@ proc calls_value {name argument type words minimum} {
     *.payload_type {return 'text/plain'}
     *.error_class {return 'permanent'}
     *.reason {return [calls_text "why $CALLS(n)"]}
-    *.serial - *.degrade - *.fair - *.enabled - *.force {
+    *.serial - *.degrade - *.fair - *.enabled - *.force - *.partial {
       return [calls_random 2]
     }
   }
@@ -283,7 +285,7 @@ proc calls_sql {name {given {}} {share 12}} {
     if {[incr first -1] < 0} {lappend words '$argument'}
     lappend words $value
   }
-  return "SELECT ${name}([join $words {, }])"
+  return "SELECT [string trimright $name +]([join $words {, }])"
 }
 
 # n rows c(i), for an INSERT ... SELECT.

@@ -72,6 +72,7 @@ enum {
   BN_LOOK,                        /* By hand: the head of ?1, at most ?2 */
   BN_HEAD, BN_READ,               /* Outbox by hand: cursor, messages */
   BN_DONE,                        /* Complete: ?1 key, ?2 proof */
+  BN_DONES,                       /* claimq: a list of them, ?1 */
   BN_NEXT,                        /* claimq: BN_TAKE, and ?4 is done */
   BN_REST,                        /* The payloads that are left */
   BN_MORE,                        /* Another one; bench_extra.c says which */

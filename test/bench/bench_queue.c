@@ -105,6 +105,7 @@ const BnQueue benchSession[BN_NSIDE] = {
       [BN_NEXT] = "SELECT claim_id, lease_token, payload" \
         " FROM claimq_lane(?1,'worker-1',?2,?3) WHERE done=?4", \
       [BN_DONE] = "SELECT claimq_complete(?1,?2)", \
+      [BN_DONES] = "SELECT claimq_complete(?1)", \
       [BN_REST] = "SELECT payload FROM claimq_job" \
         " WHERE terminal_at_ms IS NULL", \
     }, \
@@ -418,17 +419,49 @@ static int bnDoneClaimq(BnSide *p, const BnClaim *pClaim){
 }
 
 /*
+** Complete all that is held, in one call.
+*/
+static void bnDonesClaimq(BnSide *p){
+  sqlite3_stmt *pStmt = benchStmt(p, BN_DONES);
+  sqlite3_str *pStr = sqlite3_str_new(p->db);
+  char *z;
+  int i, n;
+  for(i=0; i<p->nClaim; i++){
+    const BnClaim *pClaim = &p->aClaim[i];
+    sqlite3_str_appendf(pStr, "%s[\"%.*s\",\"%.*s\"]", i ? "," : "[",
+        pClaim->nKey, pClaim->zKey, pClaim->nProof, pClaim->zProof);
+  }
+  sqlite3_str_appendall(pStr, "]");
+  n = sqlite3_str_length(pStr);
+  z = sqlite3_str_finish(pStr);
+  sqlite3_bind_text(pStmt, 1, z, n, SQLITE_STATIC);
+  while( benchStep(p, pStmt) ){
+    if( sqlite3_column_bytes(pStmt, 0)!=2*p->nClaim+1 ) benchDie("not done");
+  }
+  benchReset(p, pStmt);
+  sqlite3_bind_null(pStmt, 1);
+  sqlite3_free(z);
+}
+
+/*
+** Complete the i-th claim that is held.
+*/
+static void bnDoneOne(BnSide *p, int i){
+  int nWant = !benchIsClaimq(p) || p->pQueue->bEach ? 1 : p->nClaim;
+  int n = benchIsClaimq(p) ? bnDoneClaimq(p, &p->aClaim[i])
+                           : bnDoneFloor(p, &p->aClaim[i]);
+  if( n!=nWant ) benchDie("%d rows done instead of %d", n, nWant);
+}
+
+/*
 ** Complete all that is held, and tick it off.
 */
 void benchDone(BnSide *p){
-  int nWant = !benchIsClaimq(p) || p->pQueue->bEach ? 1 : p->nClaim;
+  int bList = p->nClaim>1 && p->pQueue->azSql[BN_DONES]!=0;
   int i;
+  if( bList ) bnDonesClaimq(p);
   for(i=0; i<p->nClaim; i++){
-    if( i==0 || p->pQueue->bEach ){
-      int n = benchIsClaimq(p) ? bnDoneClaimq(p, &p->aClaim[i])
-                               : bnDoneFloor(p, &p->aClaim[i]);
-      if( n!=nWant ) benchDie("%d rows done instead of %d", n, nWant);
-    }
+    if( !bList && (i==0 || p->pQueue->bEach) ) bnDoneOne(p, i);
     if( p->pQueue->bNoPayload==0 ) benchTick(p, p->aClaim[i].iSerial);
   }
   p->nClaim = 0;

@@ -86,10 +86,12 @@ static const BnWork aWork[] = {
 
 /*
 ** One operation.  Completing row by row is put in a transaction of its own,
-** as anybody would, unless it is in one already.
+** as anybody would, unless it is in one already.  (claimq has one call for
+** it.)
 */
 static void bnOperation(const BnWork *pWork, BnSide *p){
-  int bTxn = p->pQueue->bEach && pWork->nGroup>1 && pWork->nTxn==0;
+  int bTxn = p->pQueue->bEach && pWork->nGroup>1 && pWork->nTxn==0
+          && p->pQueue->azSql[BN_DONES]==0;
   if( pWork->eDo==BN_DO_OWN ){
     pWork->xOwn(p);
   }else if( pWork->eDo==BN_DO_PUT ){
