@@ -303,8 +303,8 @@ static void cqClaimArgs(CqClaim *pC, i64 nLimit){
 static void cqClaimRun(CqOp *p, CqClaim *pC){
   CqConn *pConn = p->pConn;
   int bGate = pC->task.bSure || pConn->bLockFirst || pConn->gate.bTook;
-  if( pC->task.bSure ) claimqTxnCheckpoint(pConn);
   bGate = bGate && claimqGateEnter(pConn);
+  if( pC->task.bSure ) claimqTxnCheckpoint(pConn);
   claimqRun(p, &pC->task);
   if( bGate ) claimqGateLeave(pConn, CQ_CALL_CLAIM);
   pConn->gate.bTook = pC->pRows->nRow>0;

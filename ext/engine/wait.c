@@ -57,14 +57,6 @@ struct CqWait {
   CqPace pace;
 };
 
-#ifndef NDEBUG
-/* 1 if the connection holds nothing, neither lock nor snapshot. */
-static int cqWaitFree(CqOp *p){
-  return sqlite3_get_autocommit(p->db)
-      && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE;
-}
-#endif
-
 /**************************************************************************
 ** Looking
 */
@@ -167,9 +159,7 @@ static int cqWaitLook(CqOp *p, CqWait *pWait, int bAsk){
 */
 static void cqWaitAlone(CqOp *p){
   if( p->rc ) return;
-  if( !sqlite3_get_autocommit(p->db)
-   || sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_NONE
-  ){
+  if( !claimqConnUnread(p->pConn) ){
     claimqFail(p, CQ_IN_TRANSACTION, "claimq_wait() would not see the changes "
        "of others: end the transaction, finish the other statements of this "
        "connection, and call it in a SELECT without FROM");
@@ -220,7 +210,7 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
     i64 us;
     claimqPaceSeen(pPace, pWait->eSeen, pWait->msNextAt);
     us = claimqPaceNap(pPace, claimqWatchListens(pWatch), &bDeaf);
-    assert( us>0 && cqWaitFree(p) );
+    assert( us>0 && claimqConnUnread(p->pConn) );
     mWoke = claimqWatchSleep(pWatch, us, bDeaf);
     mDo = claimqPaceWake(pPace, mWoke, claimqSystemClock(p->pConn));
     if( mDo & CQ_PACE_PULSE ) cqWaitPulse(p, pWait);
@@ -248,7 +238,7 @@ static int cqWaitRun(CqOp *p, CqWait *pWait){
     bFound = cqWaitSleep(p, pWait);
   }
   if( msBusy>0 ) sqlite3_busy_timeout(p->db, msBusy);
-  assert( p->rc || cqWaitFree(p) );
+  assert( p->rc || claimqConnUnread(p->pConn) );
   return p->rc==SQLITE_OK && bFound;
 }
 

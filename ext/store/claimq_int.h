@@ -402,6 +402,7 @@ CQ_PRIV void claimqConnDoubt(CqConn*);    /* Forget what is known of main */
 CQ_PRIV void claimqStmtEmpty(CqConn*);    /* Finalize all that are idle */
 CQ_PRIV void claimqLockFirst(CqOp*);      /* Before op reads, if it writes */
 CQ_PRIV void claimqConnUnref(void*);                  /* Also a destructor */
+CQ_PRIV int claimqConnUnread(CqConn*);    /* Autocommit, and main unread? */
 CQ_PRIV int claimqStmtRegister(CqConn*);              /* module claimq_stmt */
 
 /* A statement that was taken from the cache, and which one it is. */
@@ -612,7 +613,7 @@ struct CqTask {
 };
 /* Run a task that is the first member of the caller's own struct. */
 CQ_PRIV void claimqRun(CqOp*, CqTask*);
-CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);     /* claimq__alone() */
+CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc);
 /* Hand the answer, unless op has an error, to a function; free it. */
 CQ_PRIV void claimqTaskResult(const CqOp*, CqTask*, sqlite3_context*);
 /* A function that removes a row by its key, the first argument. */

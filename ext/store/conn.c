@@ -227,3 +227,12 @@ CQ_PRIV int claimqStmtRegister(CqConn *pConn){
   return sqlite3_create_module_v2(pConn->db, "claimq_stmt", &module, pConn,
                                   claimqConnUnref);
 }
+
+/*
+** Is main unread, in autocommit?  Then the connection holds neither lock nor
+** snapshot, and what takes the lock next waits for it.
+*/
+CQ_PRIV int claimqConnUnread(CqConn *pConn){
+  return sqlite3_get_autocommit(pConn->db)
+      && sqlite3_txn_state(pConn->db, CQ_SCHEMA)==SQLITE_TXN_NONE;
+}

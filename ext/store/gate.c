@@ -10,6 +10,11 @@
 **     ...take the lock, write, commit...
 **     if( bIn ) claimqGateLeave(pConn, CQ_CALL_OTHER);
 **
+** and so do the transactions of the packages' workers:
+**
+**     SELECT claimq__gate(1); BEGIN IMMEDIATE; ...; COMMIT;
+**     SELECT claimq__gate(0);
+**
 ** The gate is a hint.  SQLite's own lock decides, and whoever does not come
 ** through within a short time goes on without the gate, to SQLite's lock and
 ** the user's busy timeout, as if there were none.  So it may be wrong, it may
@@ -39,8 +44,9 @@
 ** process is awake.  So who comes while the gate is open goes through, even if
 ** others sleep; and a connection that is expected back at once leaves the gate
 ** open without waking anybody, until its turn has lasted CQ_GATE_TURN.  Then
-** the gate is given to a sleeper.  One of those who wait stays awake for
-** CQ_GATE_SPIN, which is longer than most calls take.
+** the gate is given to a sleeper.  (That one of those who wait stays awake for
+** a while and tries again and again brings no more jobs, longer waits, and a
+** third more processor time.)
 **
 ** Who dies inside leaves the gate closed.  If nobody came through while another
 ** slept for CQ_GATE_NAP, that one looks whether anybody really has SQLite's
@@ -60,6 +66,14 @@ CQ_PRIV int claimqGateEnter(CqConn *pConn){
   (void)pConn;
   return 0;
 }
+CQ_PRIV int claimqGateTurn(CqConn *pConn, int bEnter){
+  (void)pConn; (void)bEnter;
+  return 0;
+}
+CQ_PRIV int claimqGateFrames(CqConn *pConn){
+  (void)pConn;
+  return 0;
+}
 CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
   (void)pConn; (void)eCall;
 }
@@ -73,19 +87,17 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
 #define CQ_GATE_WAITED 1u
 #define CQ_GATE_GIVEN  2u
 #define CQ_GATE_MARK   (~3u)      /* The bits of a mark */
-#define CQ_GATE_SPINS  0x80000000u  /* In the count: see cqGateSpin() */
 #define CQ_GATE_OFFSET 120        /* In the -shm */
+#define CQ_GATE_FRAMES 16         /* There: frames of the WAL, */
+#define CQ_GATE_COPIED 96         /* ... and how many the database has */
 #define CQ_GATE_REGION 32768      /* SQLite maps it in pieces of this size */
 
 #define CQ_GATE_TURN   4000       /* Microseconds: see above */
 #define CQ_GATE_NAP    5000
-#define CQ_GATE_SPIN   100
-#define CQ_GATE_MOST   100000     /* Nobody waits longer */
+#define CQ_GATE_MOST   1000000    /* Nobody waits longer */
 #define CQ_GATE_SOON   100        /* Who is back after this was expected */
-#define CQ_GATE_FIRST  2          /* The call of a connection that asks whether
-                                  ** there is a gate; if there is none, so does
-                                  ** each ... */
-#define CQ_GATE_AGAIN  64         /* ... -th one after it */
+#define CQ_GATE_AGAIN  64         /* If there is no gate, each 64th call of a
+                                  ** connection asks again */
 
 static i64 cqGateTime(void){
   struct timespec t;
@@ -162,15 +174,40 @@ static int cqGateShared(CqConn *pConn){
 }
 
 /*
-** Is there a gate?  A connection that is used for one call does without.
+** SQLite opens a WAL when it reads the schema, and that when it prepares a
+** statement: one that many calls need.  Without a WAL that might wait for a
+** lock, and the call would wait once more; byte 18 of the file says 2 if there
+** is one.
 */
-static int cqGateFind(CqConn *pConn, sqlite3_file *pJournal){
+static void cqGateOpen(CqConn *pConn){
+  sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
+  unsigned char bWal = 0;
+  CqStmt s;
+  CqOp op;
+  if( pFile==0 || pFile->pMethods==0
+   || pFile->pMethods->xRead(pFile, &bWal, 1, 18) || bWal!=2
+  ){
+    return;
+  }
+  claimqOpInit(&op, pConn);
+  s = claimqStmt(&op, CQ_SQL_TXN_LOCK);
+  claimqStmtDone(&op, &s);
+  claimqOpClear(&op);
+}
+
+/*
+** Is there a gate?  A connection asks at its first call, at the 2nd, the 4th
+** and so on, because the mode of the journal may be set after the first.
+*/
+static int cqGateFind(CqConn *pConn){
   CqGate *pGate = &pConn->gate;
-  if( ++pGate->nCall!=CQ_GATE_FIRST ) return 0;
-  pGate->nCall -= CQ_GATE_AGAIN;
+  u32 n = ++pGate->nCall;
+  sqlite3_file *pJournal;
+  if( (n & (n-1)) && n%CQ_GATE_AGAIN ) return 0;
+  if( n==1 ) cqGateOpen(pConn);
+  pJournal = cqGateFile(pConn, SQLITE_FCNTL_JOURNAL_POINTER);
   if( !cqGateIsWal(pJournal) || !cqGateShared(pConn) ) return 0;
   pGate->pWal = pJournal;
-  pGate->bSpin = sysconf(_SC_NPROCESSORS_ONLN)>1;
   sqlite3_randomness(sizeof(pGate->iMark), &pGate->iMark);
   pGate->iMark = (pGate->iMark & CQ_GATE_MARK) | (CQ_GATE_GIVEN<<1);
   return 1;
@@ -184,7 +221,7 @@ static u32 *cqGateWord(CqConn *pConn){
   volatile void *pShm = 0;
   int rc;
   if( pConn->gate.pWal!=pFile ) pConn->gate.pWal = 0;
-  if( pConn->gate.pWal==0 && !cqGateFind(pConn, pFile) ) return 0;
+  if( pConn->gate.pWal==0 && !cqGateFind(pConn) ) return 0;
   pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
   rc = pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 0, &pShm);
   if( rc || pShm==0 ) return 0;   /* SQLITE_READONLY: it cannot be written */
@@ -228,28 +265,6 @@ static int cqGateTake(const CqGate *pGate, u32 *pWord, int bWoken){
 }
 
 /*
-** Somebody who is inside will mostly be out again before this process would
-** sleep: so one of those who wait looks again and again for a short time.  1 if
-** the gate is closed behind us.
-*/
-static int cqGateSpin(const CqGate *pGate, u32 *pWord, int bWoken){
-  i64 usEnd;
-  int bIn = 0;
-  if( !pGate->bSpin ) return 0;
-  if( __atomic_fetch_or(&pWord[1], CQ_GATE_SPINS, __ATOMIC_SEQ_CST)
-        & CQ_GATE_SPINS
-  ){
-    return 0;
-  }
-  usEnd = cqGateTime() + CQ_GATE_SPIN;
-  do{
-    bIn = cqGateTake(pGate, pWord, bWoken);
-  }while( !bIn && cqGateTime()<usEnd );
-  __atomic_fetch_and(&pWord[1], ~CQ_GATE_SPINS, __ATOMIC_SEQ_CST);
-  return bIn;
-}
-
-/*
 ** Sleep until somebody opens the gate: 1.  0 if nobody did for a while.
 */
 static int cqGateNap(u32 *pWord){
@@ -262,13 +277,11 @@ static int cqGateNap(u32 *pWord){
 /*
 ** Nobody opened the gate for a while.  If nobody came through either, and
 ** nobody has SQLite's lock, then who closed it is gone, or who was expected
-** does not come: close it, 1.  Who stayed awake may be gone, too.
+** does not come: close it, 1.
 */
 static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
   u32 iWord = cqGateLook(pWord);
-  __atomic_fetch_and(&pWord[1], ~CQ_GATE_SPINS, __ATOMIC_SEQ_CST);
-  return ((cqGateLook(&pWord[1]) ^ iSeen) & ~CQ_GATE_SPINS)==0
-      && cqGateFree(pConn)
+  return cqGateLook(&pWord[1])==iSeen && cqGateFree(pConn)
       && cqGateSwap(pWord, iWord, pConn->gate.iMark | CQ_GATE_WAITED);
 }
 
@@ -281,9 +294,7 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
   i64 usEnd = cqGateTime() + us;
   int bWoken = 0;
   if( us<=0 ) return 0;
-  while( !cqGateTake(pGate, pWord, bWoken)
-      && !cqGateSpin(pGate, pWord, bWoken)
-  ){
+  while( !cqGateTake(pGate, pWord, bWoken) ){
     u32 iSeen = cqGateLook(&pWord[1]);
     bWoken = cqGateNap(pWord);
     if( !bWoken && cqGateSeize(pConn, pWord, iSeen) ) return 1;
@@ -294,16 +305,13 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
 
 /*
 ** Before a call that is likely to write.  If it will do so in a transaction of
-** its own, and comes through in time, the gate is closed behind it: 1.
+** its own, and comes through in time, the gate is closed behind it: 1.  0 also
+** if the connection is inside already.
 */
 CQ_PRIV int claimqGateEnter(CqConn *pConn){
   CqGate *pGate = &pConn->gate;
   u32 *pWord, iWord;
-  if( !sqlite3_get_autocommit(pConn->db)
-   || sqlite3_txn_state(pConn->db, CQ_SCHEMA)!=SQLITE_TXN_NONE
-  ){
-    return 0;
-  }
+  if( pGate->pWord || !claimqConnUnread(pConn) ) return 0;
   pWord = cqGateWord(pConn);
   if( pWord==0 ) return 0;
   if( pGate->usLeft ){
@@ -348,6 +356,39 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
   cqGateSwap(pWord, iOld, pGate->aSoon[eCall] ? CQ_GATE_GIVEN : 0);
   pGate->usTurn = 0;
   cqGateWake(pWord);
+}
+
+/*
+** Is the connection inside still?  The mode of the journal may have changed
+** since it entered, and the memory be gone.
+*/
+static int cqGateInside(CqConn *pConn){
+  return pConn->gate.pWord && pConn->gate.pWord==cqGateWord(pConn);
+}
+
+/*
+** claimq__gate(): before a transaction of the caller's, and after it.  1 if the
+** connection is inside.
+*/
+CQ_PRIV int claimqGateTurn(CqConn *pConn, int bEnter){
+  CqGate *pGate = &pConn->gate;
+  if( bEnter ) return pGate->pWord || claimqGateEnter(pConn);
+  if( cqGateInside(pConn) ) claimqGateLeave(pConn, CQ_CALL_OTHER);
+  pGate->pWord = 0;
+  return 0;
+}
+
+/*
+** Inside: how many frames the WAL has, whoever wrote them; 0 if the database
+** has all of them, or if this is not known.
+*/
+CQ_PRIV int claimqGateFrames(CqConn *pConn){
+  const char *pShm = (const char*)pConn->gate.pWord;
+  u32 nFrame, nCopied;
+  if( !cqGateInside(pConn) ) return 0;
+  memcpy(&nFrame, &pShm[CQ_GATE_FRAMES-CQ_GATE_OFFSET], sizeof(u32));
+  memcpy(&nCopied, &pShm[CQ_GATE_COPIED-CQ_GATE_OFFSET], sizeof(u32));
+  return nFrame>nCopied ? (int)(nFrame & 0x7fffffff) : 0;
 }
 
 #endif

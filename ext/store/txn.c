@@ -334,13 +334,29 @@ static const CqArgDef cqAloneArg[] = {
 };
 
 /*
-** The definition of claimq__alone().
+** claimq__gate(enter) -> is the connection inside?  See gate.c.
+*/
+static void cqGateFunc(CqOp *p, CqCall *pCall){
+  sqlite3_result_int(pCall->pCtx,
+                     claimqGateTurn(p->pConn, pCall->aArg[0].i!=0));
+}
+
+static const CqArgDef cqGateArg[] = {
+  { CQ_ARG(INT, "enter"), .mFlag = CQ_A_REQUIRED, .iMax = 1,
+    .zDoc = "1: before a transaction; 0: after it" },
+};
+
+/*
+** The definitions of claimq__alone() and claimq__gate().
 */
 CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq__alone", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 1, .aArg = cqAloneArg,
       .nArg = CQ_ARRAYSIZE(cqAloneArg), .xFunc = cqAloneFunc },
+    { .zName = "claimq__gate", .zDoc = "for the packages of claimq",
+      .eKind = CQ_F_WAIT, .nMin = 1, .aArg = cqGateArg,
+      .nArg = CQ_ARRAYSIZE(cqGateArg), .xFunc = cqGateFunc },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;
@@ -470,24 +486,33 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 }
 
 /*
+** Is a checkpoint due, each n pages, of a connection that has written nOwn
+** since it last asked?  (One that others keep from ending is not tried again at
+** once; nor need the length of the WAL be looked up before that.)
+*/
+static int cqCheckpointDue(CqConn *pConn, int nOwn, int n){
+  return nOwn>=n || (nOwn>=n/16 && claimqGateFrames(pConn)>=n);
+}
+
+/*
 ** SQLite checkpoints the WAL after a commit, but not after one inside another
 ** statement, which still reads main.  A worker that completes each job by its
 ** next claim makes no others: so before such a claim, while main is unread,
-** look how much this connection has written since, and do as SQLite would.
-** What fails here is not the claim.
+** look how long the WAL is, and do as SQLite would.  (SQLite looks a page up in
+** the WAL among all its versions there, so a long one makes each call slower:
+** twice, with 16 connections that each looked at its own pages alone.)  If the
+** length is not known, what this connection has written since counts.  What
+** fails here is not the claim.
 */
 CQ_PRIV void claimqTxnCheckpoint(CqConn *pConn){
-  int nPage = 0, nHigh = 0, n = 0;
+  int nPage = 0, nHigh = 0, n = 0, nOwn;
   CqStmt s;
   CqOp op;
-  if( !sqlite3_get_autocommit(pConn->db)
-   || sqlite3_txn_state(pConn->db, CQ_SCHEMA)!=SQLITE_TXN_NONE
-  ){
-    return;
-  }
+  if( !claimqConnUnread(pConn) ) return;
   sqlite3_db_status(pConn->db, SQLITE_DBSTATUS_CACHE_WRITE, &nPage, &nHigh, 0);
   if( nPage<pConn->nWritten ) pConn->nWritten = 0;  /* The user has reset it */
-  if( nPage-pConn->nWritten<pConn->nCheckpoint ) return;
+  nOwn = nPage-pConn->nWritten;
+  if( !cqCheckpointDue(pConn, nOwn, pConn->nCheckpoint) ) return;
   claimqOpInit(&op, pConn);
   s = claimqStmt(&op, CQ_SQL_TXN_CHECKPOINT);
   if( claimqStep(&op, &s) ){
@@ -496,7 +521,7 @@ CQ_PRIV void claimqTxnCheckpoint(CqConn *pConn){
   claimqStmtDone(&op, &s);
   claimqOpClear(&op);
   pConn->nCheckpoint = n>0 ? n : CQ_CHECKPOINT;
-  if( nPage-pConn->nWritten<pConn->nCheckpoint ) return;
+  if( !cqCheckpointDue(pConn, nOwn, pConn->nCheckpoint) ) return;
   pConn->nWritten = nPage;
   if( n>0 ){
     sqlite3_wal_checkpoint_v2(pConn->db, CQ_SCHEMA, SQLITE_CHECKPOINT_PASSIVE,
@@ -553,9 +578,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
   assert( !p->bFilter && sqlite3_get_autocommit(p->db) );
   if( pTask->bInit && cqTxnIdle(p, pTask) ) return;
   cqTxnWhole(p, pTask, 0);
-  if( cqIsBusy(p)
-   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
-  ){
+  if( cqIsBusy(p) ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
     cqTxnWhole(p, pTask, 1);
@@ -623,9 +646,7 @@ static void cqTxnMake(CqOp *p, CqTask *pTask){
     if( p->rc ) cqTxnMakeFails(p, pTask);
   }
   if( p->rc==SQLITE_OK ) cqTxnMakeAll(p, pTask, 0);
-  if( cqIsBusy(p) && sqlite3_get_autocommit(p->db)
-   && sqlite3_txn_state(p->db, CQ_SCHEMA)==SQLITE_TXN_NONE
-  ){
+  if( cqIsBusy(p) && claimqConnUnread(p->pConn) ){
     claimqOpReset(p);
     if( pTask->xForget ) pTask->xForget(pTask);
     cqTxnMakeAll(p, pTask, 1);
@@ -657,12 +678,12 @@ CQ_PRIV void claimqRun(CqOp *p, CqTask *pTask){
   int bBare = p->rc==SQLITE_OK && cqTxnBare(p, pTask);
   if( !bBare ) cqTxnTry(p, pTask);
   if( !bBare && (p->mMissing==0 || pTask->xMake==0) ) return;
-  if( sqlite3_get_autocommit(p->db)==bAuto ){
-    cqTxnMake(p, pTask);
-  }else{                          /* SQLite could undo no less than all */
-    claimqOpReset(p);
+  if( CQ_NEVER(sqlite3_get_autocommit(p->db)!=bAuto) ){
+    claimqOpReset(p);             /* SQLite has ended the user's transaction */
     p->rc = SQLITE_ABORT_ROLLBACK;
+    return;
   }
+  cqTxnMake(p, pTask);
 }
 
 /*

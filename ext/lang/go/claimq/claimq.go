@@ -96,7 +96,18 @@ func initialise(db *sql.DB, timeout time.Duration) error {
 // _txlock=immediate.
 func Transaction(ctx context.Context, db *sql.DB,
 	f func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	// On the same connection, it waits for its turn among claimq's writers, so
+	// that it need not sleep in SQLite; afterwards the next one is woken.  It is
+	// only a hint, which a connection without claimq does not have: no error
+	// matters.
+	conn.ExecContext(ctx, "SELECT claimq__gate(1)")
+	defer conn.ExecContext(context.Background(), "SELECT claimq__gate(0)")
+	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}

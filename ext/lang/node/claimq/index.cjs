@@ -122,9 +122,30 @@ function useWal(db, until) {
   }
 }
 
+// Before a transaction (1) it waits for its turn among claimq's writers, so
+// that it need not sleep in SQLite; after it (0) the next one is woken.  It is
+// only a hint, which a connection without claimq does not have: no error
+// matters.
+function gate(db, enter) {
+  try {
+    db.prepare(`SELECT claimq__gate(${enter})`).all();
+  } catch {
+    // SQLite's own lock decides.
+  }
+}
+
 // BEGIN IMMEDIATE, f(), COMMIT; ROLLBACK if f throws.  Returns what f returns.
 // f must not be async: another task's statements would be part of it.
 function transaction(db, f) {
+  gate(db, 1);
+  try {
+    return locked(db, f);
+  } finally {
+    gate(db, 0);
+  }
+}
+
+function locked(db, f) {
   db.exec('BEGIN IMMEDIATE');
   try {
     const result = f();

@@ -45,8 +45,8 @@ function statement(sql) {
 }
 
 const all = (sql, ...values) => statement(sql).all(...values);
-const transaction = f =>
-  claimq.transaction({exec: sql => statement(sql).run()}, f);
+const transaction = f => claimq.transaction(
+  {exec: sql => statement(sql).run(), prepare: statement}, f);
 
 // Claim for as many handlers as have nothing to do, or a batch: what the first
 // question finds, then the next.

@@ -120,14 +120,25 @@ def transaction(conn):
 
     Python's own `with conn:` does not do: it begins a transaction only for
     INSERT, UPDATE and DELETE, and claimq's calls are SELECTs."""
-    conn.execute("BEGIN IMMEDIATE")
+    _gate(conn, 1)
     try:
-        yield conn
-        conn.execute("COMMIT")
-    except BaseException:
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
-        raise
+        conn.execute("BEGIN IMMEDIATE")
+        try:
+            yield conn
+            conn.execute("COMMIT")
+        except BaseException:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+            raise
+    finally:
+        _gate(conn, 0)
+
+
+def _gate(conn, enter):
+    """Around a transaction: it waits for those of others until it is woken,
+    where SQLite would sleep and look again.  A hint, which may fail."""
+    with contextlib.suppress(Exception):
+        conn.execute("SELECT claimq__gate(?)", [enter]).fetchall()
 
 
 def submit(db, lane: str, payload, *, task: "str | None" = None,

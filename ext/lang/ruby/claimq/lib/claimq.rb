@@ -115,6 +115,7 @@ module Claimq
   # what the block returns.  (The gem's own commits when a block is left by exit
   # or by Ctrl-C, and returns true.)
   def transaction(db)
+    gate(db, 1)
     db.execute('BEGIN IMMEDIATE')
     begin
       yield db
@@ -124,6 +125,18 @@ module Claimq
     ensure
       db.execute(raised ? 'ROLLBACK' : 'COMMIT') if db.transaction_active?
     end
+  ensure
+    gate(db, 0)
+  end
+
+  # Before a transaction (1) and after it (0): others of claimq's writers wait
+  # for its end until they are woken, where SQLite would sleep and look again.
+  # (It does not wait so itself: see wait_for_locks.)  It is only a hint, which
+  # a connection without claimq does not have: no error matters.
+  def gate(db, enter)
+    db.execute("SELECT claimq__gate(#{enter})")
+  rescue SQLite3::Exception
+    # SQLite's own lock decides.
   end
 
   # The code of an error of claimq, such as "claim_lost", whatever has been

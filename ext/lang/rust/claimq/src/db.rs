@@ -44,6 +44,12 @@ pub fn transaction(db: &mut Connection) -> Result<Transaction<'_>> {
     db.transaction_with_behavior(TransactionBehavior::Immediate)
 }
 
+/// Before a transaction of a worker (enter) it waits for its turn; after it the
+/// next one is woken.  It is only a hint: no error matters.
+pub(crate) fn gate(db: &Connection, enter: bool) {
+    let _ = call(db, "SELECT claimq__gate(?)", &[&enter]);
+}
+
 /// Opens a connection of a worker, PRAGMA synchronous NORMAL unless it is full.
 pub(crate) fn open_worker(
     path: &Path,

@@ -1,6 +1,6 @@
 //! The threads of a loop, whatever it claims.
 use crate::claim::{Call, Claim};
-use crate::db::transaction;
+use crate::db::{gate, transaction};
 use crate::heart::{Held, BEAT};
 use crate::patience::File;
 use crate::Worker;
@@ -156,9 +156,22 @@ impl<S: Source> Turn<'_, S> {
         Ok(())
     }
 
-    /// Settles one, and takes the next ones with the same commit unless some
-    /// wait to be begun: one commit for each.
+    /// Settles one, and takes the next ones with the same commit, when it is
+    /// its turn among claimq's writers: so it need not sleep in SQLite.
     fn settle(
+        &self,
+        db: &mut Connection,
+        item: &S::Item,
+        calls: &[Call],
+    ) -> Result<()> {
+        gate(db, true);
+        let settled = self.settle_now(db, item, calls);
+        gate(db, false);
+        settled
+    }
+
+    /// Unless some wait to be begun: one commit for each.
+    fn settle_now(
         &self,
         db: &mut Connection,
         item: &S::Item,
