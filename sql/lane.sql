@@ -71,9 +71,10 @@ lane=:lane AND partition=:partition AND {{JOB_BUCKET}}=:set AND {{LANE_THERE}}
 -- at all.
 likelihood(state<>'active' AND ifnull(available_at_ms, created_at_ms)<=:now
     AND (:open OR admission IS NOT NULL OR settled_by IS NOT NULL)
-  OR claimq__judge(:who, job_id, {{JOB_DUE}},
-    ifnull(available_at_ms, created_at_ms), state='active', {{LANE_AUTO}},
-    expires_at_ms, reclaim_count, max_reclaims), 0.0)
+  OR iif(expires_at_ms>:now, claimq__judge(:who, job_id, {{JOB_DUE}}),
+    claimq__judge(:who, job_id, {{JOB_DUE}},
+      ifnull(available_at_ms, created_at_ms), state='active', {{LANE_AUTO}},
+      expires_at_ms, reclaim_count, max_reclaims)), 0.0)
 
 -- fragment: LANE_COLS
 -- The columns of the claim table.  $1 is the lane: a column, or what it was

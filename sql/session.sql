@@ -32,22 +32,28 @@ ifnull(place, iif(available_at_ms>enqueued_at_ms, available_at_ms, -1))
 
 -- fragment: SESSION_NOW
 -- Claimable at :now.  The same rule as claimqBatchWhy().
-ifnull(available_at_ms, enqueued_at_ms)<=:now
-AND (claim_id IS NULL OR ifnull(expires_at_ms,0)<=:now)
+(ifnull(expires_at_ms, 0)<=:now OR claim_id IS NULL)
+AND ifnull(available_at_ms, enqueued_at_ms)<=:now
+
+-- fragment: SESSION_TAKEN
+-- Claimable, or corrupted: of a row that is not claimable C is asked.  (SQLite
+-- before 3.47 sorts rows that come sorted, if it expects too few: see
+-- LANE_CLAIMABLE.)
+likelihood({{SESSION_NOW}} OR claimq__batch_passed(:who, enqueue_seq,
+  ifnull(available_at_ms, enqueued_at_ms), expires_at_ms), 0.0)
 
 -- name: SESSION_READY
--- The rows of a session that stand among the ready ones, in order.  Those that
--- are not claimable come without their payload, which may be long.  waited: is
--- there a row that waited and has become due?  (Such rows stand behind the
--- ready ones in the same range: if it is empty, there is nothing at all.)
+-- What is claimable of a session: the ready ones in order.  waited: is there a
+-- row that waited and has become due?  (Such rows stand behind the ready ones
+-- in the same range: if it gives nothing, there is nothing at all.)
 SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, NULL AS session,
   {{SESSION_ROW_A}},
-  iif({{SESSION_NOW}}, payload, NULL) AS payload, headers, {{SESSION_ROW_B}},
+  payload, headers, {{SESSION_ROW_B}},
   EXISTS(
     SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
     WHERE session=:session AND {{BATCH_DUE}} BETWEEN 0 AND :now) AS waited
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session=:session AND {{BATCH_DUE}}<=:now
+WHERE session=:session AND {{BATCH_DUE}}<=:now AND {{SESSION_TAKEN}}
 ORDER BY {{BATCH_DUE}}, enqueue_seq
 
 -- name: SESSION_ANY_READY like SESSION_READY
@@ -58,7 +64,7 @@ SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, session,
   {{SESSION_ROW_A}}, NULL AS payload, headers,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
-WHERE {{BATCH_DUE}}=-1
+WHERE {{BATCH_DUE}}=-1 AND {{SESSION_TAKEN}}
 ORDER BY enqueue_seq
 
 -- name: SESSION_DUE

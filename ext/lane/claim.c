@@ -169,26 +169,40 @@ CQ_PRIV int claimqLaneOpen(CqClaim *pC){
 }
 
 /*
-** claimq__judge(who, job_id, due, available_at_ms, active, auto, expires_at_ms,
-** reclaim_count, max_reclaims): 1 if the job is claimable.  One that nobody
-** holds and that is due comes here only if a grant admits it.  Others are noted
-** if that is useful: those that are spent, to fail; those that were passed over
-** before anything was found, to be moved; those that a grant admits, to say so.
+** A job is passed over: one that is ready, and comes before anything was found,
+** is noted, to be moved.
+*/
+static void cqLanePassed(CqOp *p, CqLane *pL, i64 iJob, int bDue){
+  if( bDue ) pL->nDue++;
+  else if( !pL->bFound ) claimqIdsNote(p, &pL->passed, iJob);
+}
+
+/*
+** claimq__judge(who, job_id, due [, available_at_ms, active, auto,
+** expires_at_ms, reclaim_count, max_reclaims]): 1 if the job is claimable.  One
+** that nobody holds and that is due comes here only if a grant admits it; of
+** one whose lease has not expired only the first three are given.  Those that
+** are spent are noted, to fail, and those that a grant admits, to say so.
 ** Called by anybody else the function does nothing.
 **
 ** The statements that look for jobs ask here, and do not hand over every job:
-** so one that is passed over costs a third less.
+** so one that is passed over costs half.
 */
 CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   sqlite3_value **ap = pCall->apVal;
   CqLane *pL;
   CqJobState job;
-  CqIds *pIds = 0;
+  i64 iJob;
   int eWhy, bDue, bTake;
-  if( pCall->nVal!=9 ) return;
+  if( pCall->nVal!=9 && pCall->nVal!=3 ) return;
   pL = (CqLane*)sqlite3_value_pointer(ap[0], CQ_LANE_TYPE);
   if( pL==0 ) return;
+  iJob = sqlite3_value_int64(ap[1]);
   bDue = sqlite3_value_int64(ap[2])>=0;
+  if( pCall->nVal==3 ){
+    cqLanePassed(p, pL, iJob, bDue);
+    return;
+  }
   job.iAvailable = sqlite3_value_int64(ap[3]);
   job.bActive = (u8)sqlite3_value_int(ap[4]);
   job.bAuto = (u8)sqlite3_value_int(ap[5]);
@@ -200,12 +214,11 @@ CQ_PRIV void claimqLaneJudge(CqOp *p, CqCall *pCall){
   bTake = eWhy==CQ_WHY_CLAIMABLE && job.bActive;
   sqlite3_result_int(pCall->pCtx, bTake);
   if( bTake ) return;
-  if( bDue ) pL->nDue++;
-  if( eWhy==CQ_WHY_CLAIMABLE ) pIds = &pL->unsaid;
-  else if( eWhy==CQ_WHY_RECLAIMS ) pIds = &pL->spent;
-  else if( !bDue && !pL->bFound ) pIds = &pL->passed;
-  if( pIds && pIds->n<CQ_DUE_MOST ){
-    claimqIdsAdd(p, pIds, sqlite3_value_int64(ap[1]));
+  if( eWhy==CQ_WHY_CLAIMABLE || eWhy==CQ_WHY_RECLAIMS ){
+    if( bDue ) pL->nDue++;
+    claimqIdsNote(p, eWhy==CQ_WHY_RECLAIMS ? &pL->spent : &pL->unsaid, iJob);
+  }else{
+    cqLanePassed(p, pL, iJob, bDue);
   }
 }
 

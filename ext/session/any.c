@@ -22,8 +22,8 @@ static int cqSessionGives(
   if( !claimqSelectOffer(&sel, &pB->cand) ) return 0;
   if( !bSerial ) return 1;
   if( claimqSessionBusy(p, session, &pOwn->iKept, 0) ){
-    if( pOwn->bKept && pC->pDef->bWrites && pOwn->passed.n<CQ_DUE_MOST ){
-      claimqIdsAdd(p, &pOwn->passed, pOwn->iKept);
+    if( pOwn->bKept && pC->pDef->bWrites ){
+      claimqIdsNote(p, &pOwn->passed, pOwn->iKept);
     }
     return 0;
   }

@@ -144,6 +144,10 @@ static const CqArgDef cqBatchDeletedArg[] = {
   { CQ_ARG(ANY, "session") }, { CQ_ARG(ANY, "claim_id") },
   { CQ_ARG(ANY, "enqueue_seq") }, { CQ_ARG(ANY, "place") },
 };
+static const CqArgDef cqBatchPassedArg[] = {
+  { CQ_ARG(ANY, "who") }, { CQ_ARG(ANY, "enqueue_seq") },
+  { CQ_ARG(ANY, "available_at_ms") }, { CQ_ARG(ANY, "expires_at_ms") },
+};
 static const CqArgDef cqBatchIdArgs[] = {
   { CQ_ARG(ANY, "session") }, { CQ_ARG(ANY, "source_key") },
   { CQ_ARG(ANY, "enqueued_at_ms") }, { CQ_ARG(ANY, "enqueue_seq") },
@@ -180,6 +184,9 @@ CQ_PRIV const CqDiscipline *claimqSessionDiscipline(void){
     { .zName = "claimq: load the extension to delete a batch",
       .eKind = CQ_F_GUARD, .bPlain = 1, .nMin = 4, .aArg = cqBatchDeletedArg,
       .nArg = CQ_ARRAYSIZE(cqBatchDeletedArg), .xFunc = claimqSessionDeleted },
+    { .zName = "claimq__batch_passed", .zDoc = "for statements of claimq's own",
+      .eKind = CQ_F_READ, .bPlain = 1, .nMin = 4, .aArg = cqBatchPassedArg,
+      .nArg = CQ_ARRAYSIZE(cqBatchPassedArg), .xFunc = claimqStreamsPassed },
     { .zName = "claimq__batch_id", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .bPlain = 1, .nMin = 4, .aArg = cqBatchIdArgs,
       .nArg = CQ_ARRAYSIZE(cqBatchIdArgs), .xFunc = claimqSessionBatchId },

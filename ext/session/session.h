@@ -59,6 +59,7 @@ struct CqStreams {
   CqIds *pPassed;                 /* OUT: ready rows before it that are not */
   CqIds *pDue;                    /* OUT: rows of the due stream */
 };
+#define CQ_STREAMS_TYPE "claimq-streams"  /* For sqlite3_bind_pointer() */
 /* session.z==0: of all sessions.  What is met on the way is added to the two
 ** lists, unless these are 0.  The caller closes, also after errors. */
 CQ_PRIV void claimqStreamsOpen(
@@ -68,6 +69,7 @@ CQ_PRIV void claimqStreamsClose(CqOp*, CqStreams*);
 CQ_PRIV const CqBatch *claimqStreamsHead(CqOp*, CqStreams*);  /* 0: the end */
 CQ_PRIV void claimqStreamsNext(CqOp*, CqStreams*, const CqBatch *pHead);
 CQ_PRIV void claimqStreamsRest(CqOp*, CqStreams*);  /* Lists due rows */
+CQ_PRIV void claimqStreamsPassed(CqOp*, CqCall*);   /* For the statements */
 
 /**************************************************************************
 ** Interface to session/look.c: what is known of a session.

@@ -6,10 +6,27 @@
 #include "session.h"
 
 /*
-** List a row for upkeep, which moves a bounded number.  pIds may be 0.
+** claimq__batch_passed(who, enqueue_seq, available_at_ms, expires_at_ms): asked
+** for a row that is not claimable.  1 if it is to be looked at all the same,
+** because somebody corrupted it.  Else it is passed over, and noted for upkeep
+** if nothing that is claimable was met before it.  Called by anybody else the
+** function does nothing.
+**
+** The statements that read the ready rows ask here, and do not hand over those
+** that others hold: so one that is passed over costs a third.
 */
-static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
-  if( pIds && pIds->n<CQ_DUE_MOST ) claimqIdsAdd(p, pIds, iSeq);
+CQ_PRIV void claimqStreamsPassed(CqOp *p, CqCall *pCall){
+  sqlite3_value **ap = pCall->apVal;
+  CqStreams *pS = (CqStreams*)sqlite3_value_pointer(ap[0], CQ_STREAMS_TYPE);
+  int eExpires = sqlite3_value_type(ap[3]);
+  int bBad;
+  if( pS==0 ) return;
+  bBad = sqlite3_value_type(ap[2])!=SQLITE_INTEGER
+      || (eExpires!=SQLITE_INTEGER && eExpires!=SQLITE_NULL);
+  sqlite3_result_int(pCall->pCtx, bBad);
+  if( !bBad && !pS->bFound ){
+    claimqIdsNote(p, pS->pPassed, sqlite3_value_int64(ap[1]));
+  }
 }
 
 /*
@@ -19,14 +36,10 @@ static void cqStreamsList(CqOp *p, CqIds *pIds, i64 iSeq){
 static void cqStreamsReady(CqOp *p, CqStreams *pS, int bRow){
   assert( !bRow || p->rc==SQLITE_OK );
   pS->bReady = 0;
-  while( bRow && claimqColInt(&pS->ready, CQ_S(due))<0 ){
-    if( claimqBatchRead(p, &pS->ready, &pS->readyBatch) ){
-      pS->bReady = 1;
-      pS->bFound |= pS->readyBatch.eWhy==CQ_WHY_CLAIMABLE;
-      return;
-    }
-    if( !pS->bFound ) cqStreamsList(p, pS->pPassed, pS->readyBatch.iSeq);
-    bRow = claimqStep(p, &pS->ready);
+  while( bRow && claimqColInt(&pS->ready, CQ_S(due))<0 && !pS->bReady ){
+    pS->bReady = (u8)claimqBatchRead(p, &pS->ready, &pS->readyBatch);
+    pS->bFound |= pS->readyBatch.eWhy==CQ_WHY_CLAIMABLE;
+    if( !pS->bReady ) bRow = claimqStep(p, &pS->ready);
   }
 }
 
@@ -37,7 +50,7 @@ static void cqStreamsDue(CqOp *p, CqStreams *pS){
   pS->bDue = (u8)claimqStep(p, &pS->due);
   if( pS->bDue ){
     pS->dueBatch.iSeq = claimqColInt(&pS->due, CQ_COL_SESSION_DUE_enqueue_seq);
-    cqStreamsList(p, pS->pDue, pS->dueBatch.iSeq);
+    claimqIdsNote(p, pS->pDue, pS->dueBatch.iSeq);
   }
 }
 
@@ -57,6 +70,7 @@ CQ_PRIV void claimqStreamsOpen(
   pS->ready = claimqStmt(p, bAny ? CQ_SQL_SESSION_ANY_READY
                                  : CQ_SQL_SESSION_READY);
   if( !bAny ) claimqBindText(p, &pS->ready, CQ_SESSION_READY_session, session);
+  claimqBindPointer(p, &pS->ready, CQ_SESSION_READY_who, pS, CQ_STREAMS_TYPE);
   claimqBindCommonInt(p, &pS->ready, CQ_P_now, claimqNow(p));
   bRow = claimqStep(p, &pS->ready);
   if( bRow ) bWaited = claimqColInt(&pS->ready, CQ_S(waited))!=0;

@@ -283,6 +283,7 @@ struct CqIds {
 #define CQ_IDS_TYPE   "claimq-ids"  /* For sqlite3_bind_pointer() */
 #define CQ_IDS_MODULE "claimq__ids"
 CQ_PRIV void claimqIdsAdd(CqOp*, CqIds*, i64);
+CQ_PRIV void claimqIdsNote(CqOp*, CqIds*, i64);     /* For upkeep */
 CQ_PRIV void claimqIdsClear(CqIds*);
 CQ_PRIV int claimqIdListRegister(CqConn*);
 /* The methods of its cursors; without a list they have no rows. */

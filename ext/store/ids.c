@@ -36,6 +36,13 @@ CQ_PRIV void claimqIdsAdd(CqOp *p, CqIds *pIds, i64 iId){
 }
 
 /*
+** Note a row for upkeep, which moves a bounded number.  pIds may be 0.
+*/
+CQ_PRIV void claimqIdsNote(CqOp *p, CqIds *pIds, i64 iId){
+  if( pIds && pIds->n<CQ_DUE_MOST ) claimqIdsAdd(p, pIds, iId);
+}
+
+/*
 ** Free the list and make it empty.
 */
 CQ_PRIV void claimqIdsClear(CqIds *pIds){

@@ -21,6 +21,9 @@
 **     lane.gone          claim+complete in a lane that keeps no job, by
 **                        keep_ms 0, beside the floor, which keeps none either
 **     lane.step          a step, beside a guard and an INSERT by hand
+**     session.held       complete+claim, when 15 others always hold what is in
+**                        front, beside the same when nobody does
+**     lane.held          the same in a lane
 **
 ** What is beside it, in the place of the floor, is a lane of claimq without
 ** that: the same jobs, the same calls, in a database that never had a limit, a
@@ -172,6 +175,14 @@ static const BnQueue bnStep[BN_NSIDE] = {
           "SELECT claimq_step(?1,?2,?3,'done') WHERE ?4", 0)
 };
 
+#define BN_CROWD 16
+static const BnQueue bnSessionHeld[BN_NSIDE] = {
+  BN_SESSION("", BN_SCOPE, "?1"), BN_SESSION("", BN_SCOPE, "?1")
+};
+static const BnQueue bnLaneHeld[BN_NSIDE] = {
+  BN_PLAIN(BN_KEYLESS), BN_PLAIN(BN_KEYLESS)
+};
+
 /*
 ** Claim one job and complete it.
 */
@@ -262,6 +273,23 @@ static void bnStepOp(BnSide *p){
   benchReset(p, pStmt);
 }
 
+/*
+** Complete what is held longest, and take the next: as each of 16 workers does
+** in turn.  What they hold stands in p->aClaim[1] and behind it.
+*/
+static void bnHeldOp(BnSide *p){
+  int bAlone = p->pQueue==&bnSessionHeld[BN_FLOOR]
+            || p->pQueue==&bnLaneHeld[BN_FLOOR];
+  BnClaim *pHeld = &p->aClaim[1 + p->iScope++ % (bAlone ? 1 : BN_CROWD)];
+  if( pHeld->nKey ){
+    p->aClaim[0] = *pHeld;
+    p->nClaim = 1;
+    benchDone(p);
+  }
+  if( benchTake(p, 1)!=1 ) benchDie("%s: nothing to claim", p->pQueue->zName);
+  *pHeld = p->aClaim[0];
+}
+
 #define BN_HOLD "SELECT count(*) FROM claimq_lane('s','holder',86400000,10000)"
 
 static const BnExtra aExtra[] = {
@@ -299,6 +327,10 @@ static const BnExtra aExtra[] = {
     bnVacuum, BN_DO_OWN, 1, 0, 500, 0, 0, bnKeepOp}, 0, 0, 320},
   {{"lane.step", "step, beside guard and INSERT",
     bnStep, BN_DO_OWN, 1, 0, 500, 1.3, 0, bnStepOp}, 0, 0, 20},
+  {{"session.held", "session complete+claim, 15 held in front",
+    bnSessionHeld, BN_DO_OWN, 1, 0, 500, 1.2, 0, bnHeldOp}, 0, 1000, 20},
+  {{"lane.held", "lane complete+claim, 15 held in front",
+    bnLaneHeld, BN_DO_OWN, 1, 0, 500, 1.2, 0, bnHeldOp}, 0, 1000, 20},
 };
 #define BN_NEXTRA ((int)(sizeof(aExtra)/sizeof(aExtra[0])))
 
