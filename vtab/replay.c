@@ -125,11 +125,25 @@ CQ_PRIV int claimqPrepFresh(CqConn *pConn, CqPrep *pPrep){
 }
 
 /*
+** The only statement that is under way; 0 if there are several.
+*/
+static sqlite3_stmt *cqPrepOnly(sqlite3 *db){
+  sqlite3_stmt *p, *pBusy = 0;
+  for(p=sqlite3_next_stmt(db, 0); p; p=sqlite3_next_stmt(db, p)){
+    if( !sqlite3_stmt_busy(p) ) continue;
+    if( pBusy ) return 0;
+    pBusy = p;
+  }
+  return pBusy;
+}
+
+/*
 ** A table of the statement seemed to have no plan but one that xFilter refuses.
 ** That may have been said of an earlier statement, which was never run, at the
 ** same address.  So ask SQLite for the program: 1 if there is such a plan in
 ** it.  0 if not, which is remembered, or if the statement cannot be found
-** because it was prepared again, or if op gets an error here.
+** because it was prepared again, and is not the only one that is under way, or
+** if op gets an error here.
 */
 CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
   sqlite3_stmt *p = cqPrepRunning(pOp->db, pPrep);
@@ -137,6 +151,7 @@ CQ_PRIV int claimqPrepRefused(CqOp *pOp, CqPrep *pPrep){
   char *zSql;
   int rc, bFound = 0;
   assert( pOp->rc==SQLITE_OK );
+  if( p==0 ) p = cqPrepOnly(pOp->db);
   if( p==0 ) return 0;
   zSql = sqlite3_mprintf(claimqSql[CQ_SQL_CLAIM_EXPLAIN].zSql, sqlite3_sql(p));
   rc = zSql ? sqlite3_prepare_v2(pOp->db, zSql, -1, &pProgram, 0)
