@@ -763,6 +763,7 @@ CQT_CMD(cqtFaultCmd){
   cqtFault[eFault].nHit = 0;
   cqtFault[eFault].nEvent = 0;
   if( eFault==CQT_IO ) memset(cqtIoCalls, 0, sizeof(cqtIoCalls));
+  if( eFault==CQT_API ) cqtApiUnturned = 0;   /* Its address may come again */
   return TCL_OK;
 }
 

@@ -244,7 +244,7 @@ static i64 cqWalkKeep(CqOp *p, CqWalk *pW, const CqStmt *pS){
   lane = claimqColText(p, pS, CQ_COL_KEEP_JOBS_lane);
   last.z = pW->zLane;
   last.n = pW->nLane;
-  if( last.z==0 || !claimqTextEq(lane, last) ){
+  if( !claimqTextEq(lane, last) ){
     sqlite3_free(pW->zLane);
     pW->zLane = claimqTextDup(p, lane);
     pW->nLane = lane.n;

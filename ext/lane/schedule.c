@@ -41,8 +41,9 @@
 ** If the file of its timezone is not there, a schedule that is due stays due,
 ** and claims do as if it were not: it must not stop the lane.  claimq_why and
 ** claimq_check say so, and the first claim after the file is back goes on.  If
-** the file has changed, next_at_ms may be none of its times any more; a claim
-** that finds it come therefore counts from the last time that came.
+** the file has changed, or somebody has written next_at_ms by hand, that may be
+** none of its times any more; a claim that finds it come therefore counts from
+** the last time that came.
 **
 ** core/cron.c has the rules of time; this file finds the words for what is
 ** wrong with a schedule: which field, and what it may hold.
@@ -669,7 +670,6 @@ static void cqScheduleRead(CqOp *p, CqDue *pD){
   CqText spec = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_spec);
   pD->name = claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_name);
   pD->iStored = claimqColInt(&pD->s, CQ_COL_SCHEDULE_FIRST_next_at_ms);
-  pD->iNext = pD->iStored;
   pD->iTo = claimqNow(p);
   pD->iUntil = CQ_I64_MAX;
   if( claimqColType(&pD->s, CQ_COL_SCHEDULE_FIRST_until_at_ms)!=SQLITE_NULL ){
@@ -679,14 +679,16 @@ static void cqScheduleRead(CqOp *p, CqDue *pD){
   if( p->rc ) return;
   if( nOffset<-CQ_CRON_OFFSET_MAX || nOffset>CQ_CRON_OFFSET_MAX ){
     cqScheduleBad(p, pD->name, "offset_minutes");
-  }else if( pD->iNext<0 ){
+  }else if( pD->iStored<0 ){
     cqScheduleBad(p, pD->name, "next_at_ms");
+  }else if( iSince<0 ){
+    cqScheduleBad(p, pD->name, "created_at_ms");
   }else if( claimqCronParse(spec, &pD->cron, &fault)!=CQ_CRON_OK ){
     cqScheduleBad(p, pD->name, "spec");
   }
   cqPlaceRead(p, claimqColText(p, &pD->s, CQ_COL_SCHEDULE_FIRST_timezone),
               (int)nOffset, &pD->place);
-  if( pD->place.aFile
+  if( p->rc==SQLITE_OK
    && !cqPlaceNext(&pD->place, &pD->cron, iSince, &pD->iNext)
   ){
     pD->iNext = CQ_I64_MAX;

@@ -188,9 +188,7 @@ static void cqSumJob(CqOp *p, CqSums *pS, CqText lane, const CqStmt *pJob){
          : cqSumLimited(p, pS, pJob) ? CQ_STATS_LIMITED : CQ_STATS_READY;
     if( eCol==CQ_STATS_READY ) cqSumTime(&a[CQ_STATS_OLDEST], iAvailable);
     if( eCol==CQ_STATS_DELAYED || eCol==CQ_STATS_HELD ){
-      i64 iUntil = eKind==CQ_KIND_ACTIVE && iExpires>iAvailable ? iExpires
-                                                                : iAvailable;
-      cqSumTime(&a[CQ_STATS_NEXT], iUntil);
+      cqSumTime(&a[CQ_STATS_NEXT], claimqWhyUntil(eWhy, iAvailable, iExpires));
     }
   }
   a[eCol].u.i++;

@@ -71,7 +71,6 @@ static void cqSubmitAgain(CqOp *p, CqPut *pPut){
   CqSubmit *pS = (CqSubmit*)&pPut->own;
   CqText key = pPut->aOpt[CQ_SUBMIT_KEY].t;
   CqLaneState state;
-  if( p->rc ) return;
   if( pPut->aOpt[CQ_SUBMIT_DUPLICATE].i==CQ_DUPLICATE_REFUSE ){
     claimqFail(p, CQ_CONFLICT, "source_key '%.*s' is taken by job %lld of lane "
         "'%.*s'", claimqShown(key), key.z, pPut->task.iAnswer,

@@ -414,7 +414,8 @@ static void cqRequeueForget(CqTask *pTask){
 }
 
 /*
-** The headers of a letter are those of its work, as they are.
+** The headers of a letter are those of its work, as they are.  (Nobody asks
+** whether they were given: none are NULL.)
 */
 static void cqRequeueHeaders(
   CqOp *p, const CqFuncDef *pPut, const CqStmt *pLetter, CqVal *aOpt
@@ -423,7 +424,6 @@ static void cqRequeueHeaders(
   for(i=0; i<pPut->nOpt && p->rc==SQLITE_OK; i++){
     if( pPut->aOpt[i].eRole!=CQ_ROLE_HEADERS ) continue;
     aOpt[i].t = claimqColText(p, pLetter, CQ_COL_LETTER_STATE_headers);
-    aOpt[i].bGiven = aOpt[i].t.z!=0;
   }
 }
 

@@ -63,7 +63,7 @@ static int cqDoneLook(CqOp *p, CqStmt *pPart, i64 nMax, CqDone *pD){
   bAny = claimqStep(p, &s);
   if( bAny ) pD->iTo = claimqColInt(&s, CQ_COL_VACUUM_OLD_seq);
   claimqStmtDone(p, &s);
-  return bAny && p->rc==SQLITE_OK;
+  return bAny;
 }
 
 /*
