@@ -137,7 +137,7 @@ set WORKERS {
   ext/lang/ruby/claimq/lib/claimq/worker.rb   80
   ext/lang/rust/claimq/src/heart.rs          120
   ext/lang/rust/claimq/src/jobs.rs            90
-  ext/lang/rust/claimq/src/turn.rs           185
+  ext/lang/rust/claimq/src/turn.rs           193
   ext/lang/rust/claimq/src/worker.rs         160
 }
 proc long_workers {workers} {
@@ -254,21 +254,31 @@ proc variables {files} {
   return $out
 }
 
-# Two names of claimq_main.c are for everyone: SQLite's routines, and the table
-# of disciplines, through which the layers above them call.
-proc upward {files} {
+# What files use of each other: {FILE NAME HOME} ...  SQLite's routines are for
+# everyone.
+proc uses_within {files} {
   foreach file $files {
     foreach name [defined [object_of $file]] {set home($name) $file}
   }
   array unset home sqlite3_api
-  array unset home claimqDiscipline
   set out {}
   foreach file $files {
     foreach name [undefined [object_of $file]] {
-      if {[info exists home($name)]
-          && [layer_of $home($name)] > [layer_of $file]} {
-        lappend out "$file uses $name of $home($name)"
+      if {[info exists home($name)]} {
+        lappend out [list $file $name $home($name)]
       }
+    }
+  }
+  return $out
+}
+
+proc upward {files} {
+  set out {}
+  foreach use [uses_within $files] {
+    lassign $use file name home
+    # Through the table of disciplines the layers above them call.
+    if {[layer_of $home] > [layer_of $file] && $name ne "claimqDiscipline"} {
+      lappend out "$file uses $name of $home"
     }
   }
   return $out
@@ -281,13 +291,11 @@ proc disorder {files order} {
     set n [lsearch -exact $order [file rootname [file tail $file]]]
     if {$n < 0} {lappend out "$file is not in the list"}
     set place($file) $n
-    foreach name [defined [object_of $file]] {set home($name) $file}
   }
-  foreach file $files {
-    foreach name [undefined [object_of $file]] {
-      if {[info exists home($name)] && $place($home($name)) > $place($file)} {
-        lappend out "$file uses $name of $home($name)"
-      }
+  foreach use [uses_within $files] {
+    lassign $use file name home
+    if {$place($home) > $place($file)} {
+      lappend out "$file uses $name of $home"
     }
   }
   return $out
@@ -295,18 +303,12 @@ proc disorder {files order} {
 
 # The folders of one layer do not know each other: no discipline another.
 proc sideways {files} {
-  foreach file $files {
-    foreach name [defined [object_of $file]] {set home($name) $file}
-  }
-  array unset home sqlite3_api
   set out {}
-  foreach file $files {
-    foreach name [undefined [object_of $file]] {
-      if {[info exists home($name)]
-          && [layer_of $home($name)] == [layer_of $file]
-          && [file dirname $home($name)] ne [file dirname $file]} {
-        lappend out "$file uses $name of $home($name)"
-      }
+  foreach use [uses_within $files] {
+    lassign $use file name home
+    if {[layer_of $home] == [layer_of $file]
+        && [file dirname $home] ne [file dirname $file]} {
+      lappend out "$file uses $name of $home"
     }
   }
   return $out

@@ -70,13 +70,14 @@ array set tests {
   ext/contest/contest.c  {contest request oom}
   ext/engine/claim.c     {lane session contest letter plan oom}
   ext/engine/done.c      {done oom}
-  ext/engine/look.c      {see wait session lane oom}
+  ext/engine/look.c      {see wait session lane held oom}
   ext/engine/origin.c    {letter corrupt oom}
   ext/engine/put.c       {lane session outbox request oom}
   ext/engine/restore.c   {restore oom}
   ext/engine/step.c      {step letter policy oom}
   ext/engine/vacuum.c    {vacuum upkeep outbox oom}
-  ext/engine/verb.c      {lane session_bad contest letter outbox oom}
+  ext/engine/verb.c      {lane session_bad contest letter outbox held done
+                          names clock keep wait oom}
   ext/engine/wait.c      {wait oom fault_wait wait_workers}
   ext/lane/after.c       {after upkeep oom after_cost after_workers}
   ext/lane/busy.c        {limit see limit_model oom see_cost}
@@ -96,7 +97,7 @@ array set tests {
   ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
   ext/lane/stats.c       {see schedule limit oom see_cost}
   ext/lane/why.c         {see schedule limit oom see_cost}
-  ext/lane/submit.c      {lane after limit schedule oom hostile}
+  ext/lane/submit.c      {lane again after limit schedule oom hostile}
   ext/lane/verb.c        {lane policy after limit keep oom fault_lane}
   ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep
                           headers step}
@@ -124,7 +125,8 @@ array set tests {
   ext/store/args.c       {lane session_bad contest load oom session}
   ext/store/conn.c       {lane load plan oom}
   ext/store/ids.c        {load lane session}
-  ext/store/init.c       {load upkeep oom corrupt fault_matrix}
+  ext/store/init.c       {load upkeep demand clock rules oom corrupt
+                          fault_matrix}
   ext/store/lease.c      {lane session contest letter oom}
   ext/store/op.c         {lane session_bad contest load oom session}
   ext/store/request.c    {request oom fault_matrix}

@@ -62,7 +62,7 @@ proc python_tests {what script args} {
 proc python_script {what python script args} {
   global T
   catch {
-    exec timeout 550 $python -W ignore $T(root)/$script {*}$args 2>@1
+    exec timeout 2000 $python -W ignore $T(root)/$script {*}$args 2>@1
   } out
   script_results $what $out
 }

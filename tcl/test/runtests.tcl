@@ -31,7 +31,7 @@
 set root [file normalize [file join [file dirname [info script]] .. ..]]
 source [file join $root tcl build versions.tcl]
 set parallel 2
-set limit [expr {[info exists env(CLAIMQ_SOAK)] ? 36000 : 2400}]  ;# seconds
+set limit [expr {[info exists env(CLAIMQ_SOAK)] ? 36000 : 7200}]  ;# seconds
 array set total {passed 0 failed 0 skipped 0}
 
 proc seconds {since} {

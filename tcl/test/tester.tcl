@@ -114,7 +114,8 @@
 #   worker_go H               let it run
 #   worker_line H             its next line of output; raises at its end
 #   worker_signal H SIGNAL    KILL, STOP, CONT, TERM ...
-#   worker_wait H ?S?         -> {me I rc RC out LINES}, at most S seconds (60)
+#   worker_wait H ?S?         -> {me I rc RC out LINES}, in at most S seconds
+#                             (1200)
 #
 # FAULTS (faultsim.tcl): each runs the body again and again, with the fault at
 # the 1st, 2nd, 3rd ... place where it can strike, until it strikes no more.

@@ -17,6 +17,9 @@
 # the middle of a transaction, and with it all the others.
 
 set W(next) 0
+# Seconds after which a worker has hung: nothing that a test waits for takes a
+# part of it, on however slow a machine.
+set W(limit) 1200
 
 proc emit {args} {
   puts $args
@@ -52,8 +55,9 @@ proc worker_main {script} {
   global cq_worker
   puts "@ready"
   flush stdout
-  for {set ms 0} {![file exists $cq_worker.go]} {incr ms} {
-    if {$ms > 300000} {exit 3}
+  set until [expr {[clock seconds] + $::W(limit)}]
+  while {![file exists $cq_worker.go]} {
+    if {[clock seconds] > $until} {exit 3}
     after 1
   }
   set code [catch {uplevel #0 $script} msg]
@@ -81,9 +85,9 @@ proc worker_output {h from} {
   return [string range $text 0 [string last \n $text]]
 }
 
-proc worker_line {h {seconds 300}} {
+proc worker_line {h} {
   global W
-  set until [expr {[clock milliseconds] + 1000*$seconds}]
+  set until [expr {[clock seconds] + $W(limit)}]
   while 1 {
     set ended [info exists W($h,rc)]
     set text [worker_output $h $W($h,read)]
@@ -95,7 +99,7 @@ proc worker_line {h {seconds 300}} {
       return $line
     }
     if {$ended} {error "$h has ended: $W($h,rc)"}
-    if {[clock milliseconds] > $until} {error "$h prints nothing"}
+    if {[clock seconds] > $until} {error "$h prints nothing"}
     worker_poll $h 1
   }
 }
@@ -121,8 +125,9 @@ proc worker_poll {h ms} {
 }
 
 # A worker that is still running after the time is killed: rc TIMEOUT.
-proc worker_wait {h {seconds 300}} {
+proc worker_wait {h {seconds ""}} {
   global W
+  if {$seconds eq ""} {set seconds $W(limit)}
   if {![worker_poll $h [expr {1000*$seconds}]]} {
     worker_signal $h KILL
     worker_poll $h 10000
@@ -141,7 +146,7 @@ proc worker_wait {h {seconds 300}} {
 
 proc with_workers {n args} {
   set script [lindex $args end]
-  set opt [dict merge {-vars {} -timeout 300} [lrange $args 0 end-1]]
+  set opt [dict merge {-vars {} -timeout ""} [lrange $args 0 end-1]]
   set all {}
   for {set i 0} {$i < $n} {incr i} {
     lappend all [worker_start $script -me $i -n $n -vars [dict get $opt -vars]]

@@ -24,7 +24,7 @@
 
 #define BN_NPROC     16
 #define BN_NLATENCY  200000       /* Jobs one process can do in a round */
-#define BN_PER_S     60000        /* More than all can do in a second */
+#define BN_PER_S     150000       /* More than all can do in a second */
 
 /* How many processes, and how long each works on a job, in microseconds. */
 typedef struct BnShape BnShape;

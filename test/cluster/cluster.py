@@ -814,7 +814,7 @@ def cut_off(t, nodes):
         if isinstance(first, CallError):
             raise first
         nodes.heal(leader)
-        second, = Cluster([leader.http], patience=60).call(claim)
+        second, = Cluster([leader.http], patience=PATIENCE).call(claim)
         t.ok("the same request through the healed node is the same claim",
              len(first) == 1 and first == second or [first, second])
         follower = next(n for n in nodes if n is not nodes.leader())

@@ -37,7 +37,7 @@ import java.util.logging.Logger;
  * Prints what happens, which is compared.
  */
 public final class Grown {
-  private static final long LIMIT_S = 120;
+  private static final long LIMIT_S = 300;
   private static String file;
   private static Connection db;
 

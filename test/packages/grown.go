@@ -60,9 +60,9 @@ func add(db *sql.DB, lane string, payload any, options ...claimq.Options) int64 
 	return id
 }
 
-// until waits for what another goroutine or process does, a minute at most.
+// until waits for what another goroutine or process does, five minutes at most.
 func until(what string, done func() bool) {
-	for end := time.Now().Add(time.Minute); !done(); {
+	for end := time.Now().Add(5 * time.Minute); !done(); {
 		if time.Now().After(end) {
 			log.Fatal("never true: ", what)
 		}
@@ -375,7 +375,7 @@ func renew() {
 		add(db, "l", "")
 	}
 	w := worker("l")
-	w.Concurrency, w.Batch, w.Lease = 2, 3, 300*time.Millisecond
+	w.Concurrency, w.Batch, w.Lease = 2, 3, 3*time.Second
 	var once sync.Once
 	w.Handler = func(context.Context, *claimq.Job) (any, error) {
 		once.Do(func() {
@@ -408,7 +408,7 @@ func cancel() {
 		select {
 		case <-ctx.Done():
 			fmt.Println("lost:", context.Cause(ctx))
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 		}
 		return nil, nil
 	}
@@ -512,7 +512,7 @@ func session() {
 		select {
 		case <-ctx.Done():
 			fmt.Println("lost:", context.Cause(ctx))
-		case <-time.After(time.Minute):
+		case <-time.After(5 * time.Minute):
 		}
 		return nil
 	}
@@ -546,7 +546,7 @@ func contest() {
 	select {
 	case <-second.Context().Done():
 		fmt.Println("lost:", context.Cause(second.Context()))
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 	}
 	second.Release()
 	short := claimq.Contest{Path: os.Args[2], Label: "x", Lease: time.Second}

@@ -11,10 +11,10 @@ require $package;
 $quiet = function (): void {
 };
 
-/** Wait for what comes in any case, for a minute at most. */
+/** Wait for what comes in any case, for five minutes at most. */
 function limit(string $what, callable $f): void
 {
-    $until = microtime(true) + 60;
+    $until = microtime(true) + 300;
     while (!$f()) {
         if (microtime(true) > $until) {
             throw new RuntimeException("never: $what");
@@ -306,7 +306,7 @@ $parts = [
         $db = Claimq::open($path);
         $expires = fn () => $db->querySingle(
             'SELECT expires_at_ms FROM claimq_leases');
-        (new ClaimqContest($path, 'short', leaseMs: 600))->acquire(
+        (new ClaimqContest($path, 'short', leaseMs: 3000))->acquire(
             function () use ($expires) {
                 $first = $expires();
                 limit('renewed', fn () => $expires() > $first);

@@ -3,7 +3,7 @@
     python3 grown.py DATABASE
 
 Prints a line for each thing, which test/package_python.test compares.  Nothing
-depends on speed: what takes time is waited for, for a minute at most.
+depends on speed: what takes time is waited for, for five minutes at most.
 """
 import logging
 import sys
@@ -11,7 +11,7 @@ import threading
 
 import claimq
 
-LIMIT = 60
+LIMIT = 300
 path = sys.argv[1]
 said = []
 logger = logging.getLogger("claimq")

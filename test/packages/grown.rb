@@ -161,7 +161,7 @@ def concurrency(path)
 end
 
 def limit(what)
-  till = Claimq.now + 60
+  till = Claimq.now + 300
   until yield
     raise "never: #{what}" if Claimq.now > till
 
@@ -260,7 +260,7 @@ end
 # One holder at a time, which is renewed, and learns that it holds no more.
 def contest(path)
   db = Claimq.open(path)
-  Claimq::Contest.new(path, 'short', lease_ms: 600).acquire do
+  Claimq::Contest.new(path, 'short', lease_ms: 3000).acquire do
     first = expires(db)
     limit('renewed') { expires(db) > first }
   end

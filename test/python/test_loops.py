@@ -208,7 +208,7 @@ class Loops(Case):
         self.assertEqual(got, [first.fencing_token + 1])
 
     def test_it_is_renewed(self):
-        with claimq.Contest(self.path, "leader", lease_ms=300) as held:
+        with claimq.Contest(self.path, "leader", lease_ms=3000) as held:
             end = "SELECT expires_at_ms FROM claimq_leases"
             first = self.one(end)
             self.wait(lambda: held.lost.is_set() or self.one(end) > first)

@@ -213,9 +213,15 @@ class Workers(Case):
     def test_stop_finishes_what_is_begun_and_gives_back_the_rest(self):
         for _ in range(10):
             self.submit("m", "x")
-        go = threading.Event()
-        with self.worker(lambda job: go.wait(LIMIT) and None, batch=4,
-                         concurrency=2, lease_ms=HOUR) as (worker, out):
+        go, begun = threading.Event(), []
+
+        def handler(job):
+            begun.append(job)
+            go.wait(LIMIT)
+
+        with self.worker(handler, batch=4, concurrency=2,
+                         lease_ms=HOUR) as (worker, out):
+            self.wait(lambda: len(begun) == 2)
             self.wait(lambda: self.one("SELECT count(*) FROM claimq_job"
                                        " WHERE state='active'") == 4)
             worker.stop()

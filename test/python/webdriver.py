@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 
-LIMIT = 60                # seconds that anything is waited for
+LIMIT = 300               # seconds that anything is waited for
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 

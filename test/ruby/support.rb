@@ -6,7 +6,7 @@ require 'minitest'
 
 srand(1)
 Minitest.seed = 1 if Minitest.respond_to?(:seed=) # the order of the tests
-LIMIT = 120 # seconds for what takes time
+LIMIT = 300 # seconds for what takes time
 
 module Support
   # Prints the results.
