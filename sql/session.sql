@@ -35,10 +35,10 @@ ifnull(place, iif(available_at_ms>enqueued_at_ms, available_at_ms, -1))
 (ifnull(expires_at_ms, 0)<=:now OR claim_id IS NULL)
 AND ifnull(available_at_ms, enqueued_at_ms)<=:now
 
--- fragment: SESSION_TAKEN
--- Claimable, or corrupted: of a row that is not claimable C is asked.  (SQLite
--- before 3.47 sorts rows that come sorted, if it expects too few: see
--- LANE_CLAIMABLE.)
+-- fragment: SESSION_OFFERED
+-- The rows that C gets: claimable ones, and corrupted ones.  Of a row that is
+-- not claimable a function is asked.  (SQLite before 3.47 sorts rows that come
+-- sorted, if it expects too few: see LANE_CLAIMABLE.)
 likelihood({{SESSION_NOW}} OR claimq__batch_passed(:who, enqueue_seq,
   ifnull(available_at_ms, enqueued_at_ms), expires_at_ms), 0.0)
 
@@ -53,7 +53,7 @@ SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, NULL AS session,
     SELECT 1 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
     WHERE session=:session AND {{BATCH_DUE}} BETWEEN 0 AND :now) AS waited
 FROM {{S}}.claimq_batch INDEXED BY claimq_batch_by_session
-WHERE session=:session AND {{BATCH_DUE}}<=:now AND {{SESSION_TAKEN}}
+WHERE session=:session AND {{BATCH_DUE}}<=:now AND {{SESSION_OFFERED}}
 ORDER BY {{BATCH_DUE}}, enqueue_seq
 
 -- name: SESSION_ANY_READY like SESSION_READY
@@ -64,7 +64,7 @@ SELECT enqueue_seq, {{SESSION_ID}} AS batch_id, session,
   {{SESSION_ROW_A}}, NULL AS payload, headers,
   {{SESSION_ROW_B}}, 1 AS waited
 FROM {{S}}.claimq_batch
-WHERE {{BATCH_DUE}}=-1 AND {{SESSION_TAKEN}}
+WHERE {{BATCH_DUE}}=-1 AND {{SESSION_OFFERED}}
 ORDER BY enqueue_seq
 
 -- name: SESSION_DUE

@@ -226,6 +226,12 @@ proc sqlite_since {version} {
   return [expr {[package vcompare [sqlite3 -version] $version] >= 0}]
 }
 
+# Do writers wait for each other at a gate, in this build and on this system?
+proc has_gate {} {
+  expr {[string match -nocase linux $::tcl_platform(os)]
+        && ![string match */poll/* $::claimq_so]}
+}
+
 #--------------------------------------------------------------------------
 # Counting and reporting.  Silent when all is well; VERBOSE=1 shows each test.
 
