@@ -239,7 +239,7 @@ CQ_PRIV void claimqSessionSettle(CqOp *p, CqVerb *pV){
   p->pConn->bQuiet = 0;
   cqSessionAll(p, pV, n, pV->eVerb==CQ_RENEW);
   if( !bStayed ) claimqSessionSettled(p, pV);
-  else if( pV->bMore && p->rc==SQLITE_OK ) claimqSessionGone(p, pOwn->session);
+  else if( pV->bMore ) claimqSessionGone(p, pOwn->session);
 }
 
 /*
