@@ -124,6 +124,7 @@ array set tests {
                           fault_session}
   ext/store/args.c       {lane session_bad contest load oom session}
   ext/store/conn.c       {lane load plan oom}
+  ext/store/gate.c       {gate done contend}
   ext/store/ids.c        {load lane session}
   ext/store/init.c       {load upkeep demand clock rules oom corrupt
                           fault_matrix}
