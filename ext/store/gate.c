@@ -137,6 +137,7 @@ static u32 cqGateLook(u32 *pWord){
 static sqlite3_file *cqGateFile(CqConn *pConn, int eWhich){
   sqlite3_file *pFile = 0;
   sqlite3_file_control(pConn->db, CQ_SCHEMA, eWhich, &pFile);
+  assert( pFile );
   return pFile;
 }
 
@@ -147,7 +148,7 @@ static sqlite3_file *cqGateFile(CqConn *pConn, int eWhich){
 static int cqGateIsWal(sqlite3_file *pFile){
   static const unsigned char aMagic[] = { 0x37, 0x7f, 0x06 };
   unsigned char a[4];
-  return pFile && pFile->pMethods
+  return pFile->pMethods
       && pFile->pMethods->xRead(pFile, a, sizeof(a), 0)==SQLITE_OK
       && memcmp(a, aMagic, sizeof(aMagic))==0;
 }
@@ -184,7 +185,7 @@ static void cqGateOpen(CqConn *pConn){
   unsigned char bWal = 0;
   CqStmt s;
   CqOp op;
-  if( pFile==0 || pFile->pMethods==0
+  if( pFile->pMethods==0
    || pFile->pMethods->xRead(pFile, &bWal, 1, 18) || bWal!=2
   ){
     return;
@@ -223,8 +224,9 @@ static u32 *cqGateWord(CqConn *pConn){
   if( pConn->gate.pWal!=pFile ) pConn->gate.pWal = 0;
   if( pConn->gate.pWal==0 && !cqGateFind(pConn) ) return 0;
   pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
-  rc = pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 0, &pShm);
-  if( rc || pShm==0 ) return 0;   /* SQLITE_READONLY: it cannot be written */
+  rc = pFile->pMethods->xShmMap(pFile, 0, CQ_GATE_REGION, 1, &pShm);
+  if( rc ) return 0;              /* SQLITE_READONLY: it cannot be written */
+  assert( pShm );
   return (u32*)((char*)pShm + CQ_GATE_OFFSET);
 }
 
@@ -256,22 +258,18 @@ static i64 cqGatePatience(CqConn *pConn){
 
 /*
 ** Close the gate if it is open for who waits: 1.  It is not while its last user
-** is expected back, and only for who was woken if it was given.
+** is expected back, and only for who was woken if it was given.  Else the word
+** says that somebody sleeps: *piSleep.  If another was faster, it is not that
+** word, and nobody will sleep on it.
 */
-static int cqGateTake(const CqGate *pGate, u32 *pWord, int bWoken){
+static int cqGateTake(
+  const CqGate *pGate, u32 *pWord, int bWoken, u32 *piSleep
+){
   u32 iWord = cqGateLook(pWord);
-  if( iWord!=0 && !(bWoken && iWord==CQ_GATE_GIVEN) ) return 0;
-  return cqGateSwap(pWord, iWord, pGate->iMark | CQ_GATE_WAITED);
-}
-
-/*
-** Sleep until somebody opens the gate: 1.  0 if nobody did for a while.
-*/
-static int cqGateNap(u32 *pWord){
-  u32 iWord = cqGateLook(pWord);
-  u32 iNew = iWord==CQ_GATE_GIVEN ? iWord : iWord | CQ_GATE_WAITED;
-  if( iWord==0 || (iWord!=iNew && !cqGateSwap(pWord, iWord, iNew)) ) return 1;
-  return cqGateSleep(pWord, iNew, CQ_GATE_NAP);
+  int bOpen = iWord==0 || (bWoken && iWord==CQ_GATE_GIVEN);
+  *piSleep = bOpen ? pGate->iMark | CQ_GATE_WAITED
+           : iWord==CQ_GATE_GIVEN ? iWord : iWord | CQ_GATE_WAITED;
+  return cqGateSwap(pWord, iWord, *piSleep) & bOpen;
 }
 
 /*
@@ -281,8 +279,8 @@ static int cqGateNap(u32 *pWord){
 */
 static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
   u32 iWord = cqGateLook(pWord);
-  return cqGateLook(&pWord[1])==iSeen && cqGateFree(pConn)
-      && cqGateSwap(pWord, iWord, pConn->gate.iMark | CQ_GATE_WAITED);
+  if( cqGateLook(&pWord[1])!=iSeen || !cqGateFree(pConn) ) return 0;
+  return cqGateSwap(pWord, iWord, pConn->gate.iMark | CQ_GATE_WAITED);
 }
 
 /*
@@ -293,10 +291,11 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
   i64 us = cqGatePatience(pConn);
   i64 usEnd = cqGateTime() + us;
   int bWoken = 0;
+  u32 iSleep;
   if( us<=0 ) return 0;
-  while( !cqGateTake(pGate, pWord, bWoken) ){
+  while( !cqGateTake(pGate, pWord, bWoken, &iSleep) ){
     u32 iSeen = cqGateLook(&pWord[1]);
-    bWoken = cqGateNap(pWord);
+    bWoken = cqGateSleep(pWord, iSleep, CQ_GATE_NAP);
     if( !bWoken && cqGateSeize(pConn, pWord, iSeen) ) return 1;
     if( cqGateTime()>usEnd ) return 0;
   }
@@ -310,7 +309,7 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
 */
 CQ_PRIV int claimqGateEnter(CqConn *pConn){
   CqGate *pGate = &pConn->gate;
-  u32 *pWord, iWord;
+  u32 *pWord;
   if( pGate->pWord || !claimqConnUnread(pConn) ) return 0;
   pWord = cqGateWord(pConn);
   if( pWord==0 ) return 0;
@@ -318,9 +317,8 @@ CQ_PRIV int claimqGateEnter(CqConn *pConn){
     pGate->aSoon[pGate->eCall] = cqGateTime()-pGate->usLeft < CQ_GATE_SOON;
     pGate->usLeft = 0;
   }
-  iWord = cqGateLook(pWord);
-  if( (iWord & ~CQ_GATE_WAITED)
-   || !cqGateSwap(pWord, iWord, pGate->iMark | iWord)
+  if( !cqGateSwap(pWord, 0, pGate->iMark)
+   && !cqGateSwap(pWord, CQ_GATE_WAITED, pGate->iMark | CQ_GATE_WAITED)
   ){
     pGate->usTurn = 0;
     if( !cqGateWait(pConn, pWord) ) return 0;
