@@ -234,8 +234,8 @@ proc serve_beanstalkd {name ms} {
     -b $place/$name -f $ms
 }
 
-# To fill a queue with a million jobs, each of them synced, takes too long: it is
-# filled with syncs now and then, and the server starts again with its own.
+# To fill a queue with a million jobs, each of them synced, takes too long: it
+# is filled with syncs now and then, and the server starts again with its own.
 proc filling {row script} {
   lassign [dict get $row server] server ms
   if {$server eq "beanstalkd" && $ms == 0} {
