@@ -92,7 +92,7 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
 #define CQ_GATE_COPIED 96         /* ... and how many the database has */
 #define CQ_GATE_REGION 32768      /* SQLite maps it in pieces of this size */
 
-#define CQ_GATE_TURN   4000       /* Microseconds: see above */
+#define CQ_GATE_TURN   1000       /* Microseconds: see above */
 #define CQ_GATE_NAP    5000
 #define CQ_GATE_MOST   1000000    /* Nobody waits longer */
 #define CQ_GATE_SOON   100        /* Who is back after this was expected */
