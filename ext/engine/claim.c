@@ -23,6 +23,15 @@
 #include "claimq_int.h"
 
 /*
+** xNext, or xNone if the claim may take nothing.
+*/
+static void cqClaimNext(CqOp *p, CqClaim *pC){
+  void (*xNext)(CqOp*, CqClaim*) = pC->nMax>0 ? pC->pDef->xNext
+                                              : pC->pDef->xNone;
+  if( xNext ) xNext(p, pC);
+}
+
+/*
 ** What the claim would take.  A table that looks at the time looks again if
 ** the settings of the database turn out to have changed while it was read. 
 ** Raises clock_required; else op has the error of xNext, and pRows is to be
@@ -42,7 +51,7 @@ static void cqClaimLoad(CqOp *p, CqTask *pTask){
     pTask->eNeed = CQ_NEED_NOTHING;
     claimqNow(p);
     mSettings = p->pConn->mSettings;
-    if( p->rc==SQLITE_OK && pC->nMax>0 ) pC->pDef->xNext(p, pC);
+    if( p->rc==SQLITE_OK ) cqClaimNext(p, pC);
     claimqNow(p);
     /* The settings were changed meanwhile: look again. */
   }while( p->rc==SQLITE_OK && claimqSettings(p)!=mSettings );

@@ -412,19 +412,23 @@ static void cqOutboxAny(CqOp *p, CqClaim *pC){
 }
 
 /*
-** xArgs.  A claim that may take nothing hears of a wrong queue or partition
-** all the same: bad_argument, not_found.
+** xArgs.
 */
 CQ_PRIV void claimqOutboxArgs(CqOp *p, CqClaim *pC){
-  CqText queue = pC->aArg[CQ_OUTBOX_QUEUE].t;
+  claimqQueueCheck(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
+}
+
+/*
+** xNone.  A wrong queue or partition is not_found here, too.
+*/
+CQ_PRIV void claimqOutboxNone(CqOp *p, CqClaim *pC){
+  const CqVal *pPartition = &pC->aArg[CQ_OUTBOX_PARTITION];
   CqStmt s;
-  claimqQueueCheck(p, queue);
-  if( pC->nMax>0 || p->rc ) return;
-  if( pC->aArg[CQ_OUTBOX_PARTITION].bGiven ){
-    cqOutboxFind(p, pC, pC->aArg[CQ_OUTBOX_PARTITION].i, &s);
+  if( pPartition->bGiven ){
+    cqOutboxFind(p, pC, pPartition->i, &s);
     claimqStmtDone(p, &s);
   }else{
-    claimqQueueNeed(p, queue);
+    claimqQueueNeed(p, pC->aArg[CQ_OUTBOX_QUEUE].t);
   }
 }
 

@@ -63,6 +63,7 @@ CQ_PRIV void claimqOutboxDeleted(CqOp*, CqCall*);
 ** Interface to outbox/claim.c, for the descriptor.
 */
 CQ_PRIV void claimqOutboxArgs(CqOp*, CqClaim*);
+CQ_PRIV void claimqOutboxNone(CqOp*, CqClaim*);
 CQ_PRIV void claimqOutboxNext(CqOp*, CqClaim*);
 CQ_PRIV i64 claimqOutboxNextAt(CqOp*, CqClaim*);
 CQ_PRIV void claimqOutboxWhy(CqOp*, CqClaim*, CqWhy*);

@@ -734,8 +734,12 @@ struct CqTableDef {
   u8 bWrites;                     /* 0: only looks (claimq_peek) */
   u8 bClaimCols;                  /* Followed by the claim's columns */
   const char *zPrefix;            /* Of the claim ids it gives */
-  /* Read the discipline's own arguments into own; may be 0. */
+  /* Read the discipline's own arguments into own; may be 0.  Reads nothing of
+  ** main: a transaction that has read before it takes the lock cannot wait. */
   void (*xArgs)(CqOp*, CqClaim*);
+  /* In place of xNext, for a claim that may take nothing: raise what xNext
+  ** would; may be 0. */
+  void (*xNone)(CqOp*, CqClaim*);
   /* Load and decide: add the rows it takes to pRows, their keys to ids, make
   ** the lease; set task.eNeed. */
   void (*xNext)(CqOp*, CqClaim*);
