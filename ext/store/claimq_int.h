@@ -737,8 +737,7 @@ struct CqTableDef {
   /* Read the discipline's own arguments into own; may be 0.  Reads nothing of
   ** main: a transaction that has read before it takes the lock cannot wait. */
   void (*xArgs)(CqOp*, CqClaim*);
-  /* In place of xNext, for a claim that may take nothing: raise what xNext
-  ** would; may be 0. */
+  /* In place of xNext, if it may take nothing: raise the same; may be 0. */
   void (*xNone)(CqOp*, CqClaim*);
   /* Load and decide: add the rows it takes to pRows, their keys to ids, make
   ** the lease; set task.eNeed. */
@@ -1148,13 +1147,10 @@ CQ_PRIV int claimqVacuumSome(CqOp*, const CqVacuumDef*, i64 nMax);
 CQ_PRIV const CqFuncDef *claimqVacuumFuncs(int *pnFunc);
 
 /**************************************************************************
-** Interface to lane/schedule.c: claimq_cron_next().  The rest is in lane.h.
+** Functions and tables that are of no discipline.
 */
+/* lane/schedule.c: claimq_cron_next(); restore.c: claimq_restored(). */
 CQ_PRIV const CqFuncDef *claimqScheduleFuncs(int *pnFunc);
-
-/**************************************************************************
-** Interface to restore.c: claimq_restored().
-*/
 CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc);
 
 /* absent.c: what stands for the tables of features that are not there. */
