@@ -136,6 +136,10 @@ WHERE j.job_id=+w.id
 --------------------------------------------------------------------------
 -- A plain DELETE.
 
+-- name: END_UNDELETED
+-- Is the job in main?
+SELECT 1 AS one FROM {{S}}.claimq_job WHERE job_id=:job
+
 -- name: END_BLOCKED
 -- Does any job wait for this one?
 SELECT 1 AS one

@@ -65,5 +65,6 @@ claimq__note(:wrote, $1)
 ifnull(:at, {{LATER :delay}})
 
 -- name: DONE_RESULT
--- A result that stands in a list of claims that are done (engine/done.c).
-SELECT :json ->> '$' AS result
+-- A result that stands in a list of claims that are done (engine/done.c).  Of a
+-- text also what it is: ->> leaves out what comes after a NUL.
+SELECT ifnull(:value, :json ->> '$') AS result

@@ -303,6 +303,11 @@ SELECT p.last_seq+(SELECT count(*) FROM {{OUTBOX_NEW}} AND partition=:partition
   AND message_id<=:message) AS seq
 FROM {{S}}.claimq_partition AS p WHERE p.queue=:queue AND p.partition=:partition
 
+-- name: OUTBOX_UNDELETED
+-- Is the message in main?
+SELECT 1 AS one FROM {{S}}.claimq_message INDEXED BY claimq_message_by_seq
+WHERE queue=:queue AND partition=:partition AND seq=:seq
+
 -- name: OUTBOX_HELD
 -- A message was deleted by hand: was it to be done?  And the claim that has
 -- delivered it, if somebody holds it.

@@ -407,6 +407,10 @@ INDEXED BY claimq_batch_by_session
 session=:session AND {{BATCH_DUE}}=:due AND enqueue_seq BETWEEN :head AND :last
 AND claim_id=:claim AND lease_token=:token
 
+-- name: SESSION_UNDELETED
+-- Is the batch in main?
+SELECT 1 AS one FROM {{S}}.claimq_batch WHERE enqueue_seq=:seq
+
 -- name: SESSION_HOLD
 SELECT claim_id, lease_token, claim_size, fencing_token,
   max(0, ifnull(expires_at_ms, 0)) AS expires_at_ms,

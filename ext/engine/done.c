@@ -11,8 +11,8 @@
 ** such arrays.  It is read as it stands, twice: before anything is written, so
 ** that a malformed one changes nothing, and when its claims are completed.
 **
-** A result becomes what SQLite's ->> makes of it: text and numbers as they are,
-** true and false 1 and 0, objects and arrays their JSON.
+** A result becomes what SQLite's ->> makes of it: numbers as they are, true and
+** false 1 and 0, objects and arrays their JSON; and text as it is, all of it.
 */
 #include "claimq_int.h"
 
@@ -119,6 +119,27 @@ CQ_PRIV int claimqDoneNeed(CqOp *p, CqText done, const char *zWhat){
 }
 
 /*
+** The result that the list stands on, if it is a text, unescaped into memory
+** that the caller frees; z==0 if it is none, or has half a surrogate pair.
+*/
+static CqText cqDoneText(CqOp *p, CqText json){
+  CqText raw = {0, 0}, t = {0, 0};
+  char *z;
+  if( json.z[0]!='"' ) return t;
+  raw.z = &json.z[1];
+  raw.n = json.n-2;
+  z = claimqMalloc(p, (i64)raw.n+1);
+  t.n = z ? claimqJsonText(raw, z) : -1;
+  if( t.n<0 ){
+    sqlite3_free(z);
+    t.n = 0;
+  }else{
+    t.z = z;
+  }
+  return t;
+}
+
+/*
 ** Complete the claim that the list stands on.  Returns the answer, and raises
 ** what claimq_complete() does.  bLook: as CqVerb.bLook.
 */
@@ -126,6 +147,7 @@ static i64 cqDoneOne(
   CqOp *p, const CqTask *pTask, const CqDoneList *pL, int bLook
 ){
   i64 nRow = 0;
+  CqText value;
   CqVerb v;
   CqStmt s;
   memset(&v, 0, sizeof(v));
@@ -133,12 +155,15 @@ static i64 cqDoneOne(
   v.token = pL->token;
   v.bLook = (u8)bLook;
   if( pL->result.z==0 ) return claimqVerbComplete(p, pTask, &v, 0);
+  value = cqDoneText(p, pL->result);
   s = claimqStmt(p, CQ_SQL_DONE_RESULT);
+  claimqBindText(p, &s, CQ_DONE_RESULT_value, value);
   claimqBindText(p, &s, CQ_DONE_RESULT_json, pL->result);
   if( claimqStep(p, &s) ){
     nRow = claimqVerbComplete(p, pTask, &v, sqlite3_column_value(s.pStmt, 0));
   }
   claimqStmtDone(p, &s);
+  sqlite3_free((char*)value.z);
   return nRow;
 }
 

@@ -213,7 +213,11 @@ CQ_PRIV void claimqLaneDeleted(CqOp *p, CqCall *pCall){
   i64 iJob = sqlite3_value_int64(ap[0]);
   i64 iHead = sqlite3_value_int64(ap[4]);
   CqIds one = claimqLaneOne(&iJob);
+  CqStmt there;
   if( p->pConn->nStep ) return;
+  there = claimqStmt(p, CQ_SQL_END_UNDELETED);
+  claimqBindInt(p, &there, CQ_END_UNDELETED_job, iJob);
+  claimqCheckDeleted(p, &there, "job", iJob);
   if( sqlite3_value_type(ap[2])!=SQLITE_NULL ){
     claimqFail(p, CQ_CONFLICT, "job %lld is claimed: cancel or revoke it "
         "before you delete it", iJob);

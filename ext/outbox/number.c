@@ -152,6 +152,11 @@ CQ_PRIV void claimqOutboxDeleted(CqOp *p, CqCall *pCall){
   CqStmt s;
   if( p->pConn->nStep || sqlite3_value_type(ap[2])==SQLITE_NULL ) return;
   queue = claimqTextOrNull(p, ap[0]);
+  s = claimqStmt(p, CQ_SQL_OUTBOX_UNDELETED);
+  claimqBindText(p, &s, CQ_OUTBOX_UNDELETED_queue, queue);
+  claimqBindInt(p, &s, CQ_OUTBOX_UNDELETED_partition, iPartition);
+  claimqBindInt(p, &s, CQ_OUTBOX_UNDELETED_seq, sqlite3_value_int64(ap[2]));
+  claimqCheckDeleted(p, &s, "message", sqlite3_value_int64(ap[2]));
   s = claimqStmt(p, CQ_SQL_OUTBOX_HELD);
   claimqBindText(p, &s, CQ_OUTBOX_HELD_queue, queue);
   claimqBindInt(p, &s, CQ_OUTBOX_HELD_partition, iPartition);

@@ -627,9 +627,9 @@ CQ_PRIV void claimqCheckWritable(CqOp*);  /* ... and main can be written */
 CQ_PRIV void claimqCheckSure(CqOp*);      /* ... and has our format */
 /* The same while a statement writes, for claimq__clock(). */
 CQ_PRIV int claimqCheckClock(CqOp*, sqlite3_context*);
-/* Inside the user's transaction: nested_write if the call stands in a writing
-** statement, which SQLite might not undo. */
+/* In the user's transaction: nested_write inside a writing statement. */
 CQ_PRIV void claimqCheckNested(CqOp*, const char *zWhat);
+CQ_PRIV void claimqCheckDeleted(CqOp*, CqStmt*, const char *zWhat, i64 iKey);
 /* Around what makes indexes inside a savepoint: then a fault can be undone. */
 CQ_PRIV void claimqTxnGuard(CqOp*, CqStmt*);
 CQ_PRIV void claimqTxnUnguard(CqOp*, CqTask*, CqStmt*);

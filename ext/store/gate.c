@@ -232,15 +232,29 @@ static u32 *cqGateWord(CqConn *pConn){
 
 /*
 ** Does nobody have SQLite's write lock?  The first of the eight locks of a -shm
-** is that of the writer.
+** is that of the writer.  It is tried as one that is shared: SQLite does not
+** see that an exclusive one of the same cache is there already, and to undo
+** that would undo both.
 */
 static int cqGateFree(CqConn *pConn){
   sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
   const sqlite3_io_methods *pM = pFile->pMethods;
-  int rc = pM->xShmLock(pFile, 0, 1, SQLITE_SHM_LOCK|SQLITE_SHM_EXCLUSIVE);
+  int rc = pM->xShmLock(pFile, 0, 1, SQLITE_SHM_LOCK|SQLITE_SHM_SHARED);
   if( rc ) return 0;
-  pM->xShmLock(pFile, 0, 1, SQLITE_SHM_UNLOCK|SQLITE_SHM_EXCLUSIVE);
+  pM->xShmLock(pFile, 0, 1, SQLITE_SHM_UNLOCK|SQLITE_SHM_SHARED);
   return 1;
+}
+
+/*
+** Has another connection the same cache?  Then SQLite divides its memory by how
+** many they are.
+*/
+static int cqGateCacheShared(CqConn *pConn){
+  int nUsed = 0, nShare = 0, nHigh = 0;
+  sqlite3_db_status(pConn->db, SQLITE_DBSTATUS_CACHE_USED, &nUsed, &nHigh, 0);
+  sqlite3_db_status(pConn->db, SQLITE_DBSTATUS_CACHE_USED_SHARED, &nShare,
+                    &nHigh, 0);
+  return nShare!=nUsed;
 }
 
 /*
@@ -284,7 +298,10 @@ static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
 }
 
 /*
-** Wait until the gate is closed behind us: 1.  0 if that takes too long.
+** Wait until the gate is closed behind us: 1.  0 if that takes too long; or at
+** once if the cache is shared, because the lock that others wait for may be
+** that of a connection which has the same file, and SQLite does not wait there
+** either.
 */
 static int cqGateWait(CqConn *pConn, u32 *pWord){
   const CqGate *pGate = &pConn->gate;
@@ -292,7 +309,7 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
   i64 usEnd = cqGateTime() + us;
   int bWoken = 0;
   u32 iSleep;
-  if( us<=0 ) return 0;
+  if( us<=0 || cqGateCacheShared(pConn) ) return 0;
   while( !cqGateTake(pGate, pWord, bWoken, &iSleep) ){
     u32 iSeen = cqGateLook(&pWord[1]);
     bWoken = cqGateSleep(pWord, iSleep, CQ_GATE_NAP);

@@ -891,6 +891,26 @@ static int cqTxnWriting(CqOp *p){
 }
 
 /*
+** A row was deleted by a statement that is not claimq's, and its trigger does
+** not know of which database it was.  If not of main, then main may have a row
+** with the same key, and what belongs to that must stay.  pS looks for it, and
+** is given back.  Raises unsupported if the row was not one of main: then main
+** is not being written, or has it still.
+*/
+CQ_PRIV void claimqCheckDeleted(
+  CqOp *p, CqStmt *pS, const char *zWhat, i64 iKey
+){
+  int bOther = sqlite3_txn_state(p->db, CQ_SCHEMA)!=SQLITE_TXN_WRITE;
+  if( bOther ) claimqOpReset(p);  /* Main may have no such tables */
+  else bOther = claimqStep(p, pS);
+  claimqStmtDone(p, pS);
+  if( bOther && p->rc==SQLITE_OK ){
+    claimqFail(p, CQ_UNSUPPORTED, "%s %lld is in an attached database: open "
+        "its file as main to delete it", zWhat, iKey);
+  }
+}
+
+/*
 ** zWhat is a function that writes.  Inside the user's transaction it must not
 ** stand in a writing statement: if that fails later, SQLite undoes what it
 ** wrote itself, and keeps what the function wrote.  Raises nested_write there.
