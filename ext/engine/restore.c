@@ -93,7 +93,7 @@ CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_restored", .eKind = CQ_F_WRITE, .aOpt = aOpt,
       .nOpt = CQ_ARRAYSIZE(aOpt), .xFunc = cqRestoredFunc,
-      .zDoc = "to be called once after a restore from a backup" },
+      .zDoc = "call it once after a restore from a backup" },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

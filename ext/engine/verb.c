@@ -41,7 +41,7 @@ static const CqArgDef cqRemainingArg[] = {
   { CQ_ARG(TEXT, "lease_token"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "as the claim gave it" },
   { CQ_ARG(INT, "headroom_ms"), .bDefault = 1,
-    .zDoc = "what is to be left over" },
+    .zDoc = "time to keep in reserve, in ms" },
 };
 static const CqArgDef cqReasonArg[] = {
   { CQ_ARG(TEXT, "claim_id"), .mFlag = CQ_A_REQUIRED,
@@ -720,7 +720,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef nowOpt[] = { CQ_ARG_NOW };
   static const CqArgDef ownerArg[] = {
     { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED,
-      .zDoc = "whose claims" },
+      .zDoc = "the owner to displace" },
   };
   static const CqArgDef cancelArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
@@ -737,7 +737,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
     CQ_ARG_REQUEST,
   };
   static const CqFuncDef list = {
-    .zName = "claimq_complete", .zDoc = "a list of claims is done",
+    .zName = "claimq_complete", .zDoc = "complete a list of claims",
     .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = listArg, .nArg = 1,
     .aOpt = listOpt, .nOpt = CQ_ARRAYSIZE(listOpt), .xFunc = claimqDoneFunc,
   };
@@ -756,7 +756,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
     CQ_VERB("claimq_guard", cqVerbArg, 2, CQ_F_READ, CQ_GUARD,
             "raise claim_lost unless the claim holds"),
     { .zName = "claimq_remaining",
-      .zDoc = "what is left of the lease, less the headroom, 0 at least",
+      .zDoc = "ms left of the lease, less the headroom; at least 0",
       .eKind = CQ_F_READ, .nMin = 2, .aArg = cqRemainingArg, .nArg = 3,
       .aOpt = nowOpt, .nOpt = 1, .xFunc = cqRemainingFunc },
     { .zName = "claimq_revoke", .zDoc = "displace a holder now",

@@ -335,10 +335,10 @@ static const CqArgDef cqWaitArg[] = {
   { CQ_ARG(INT, "timeout_ms"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "wait no longer than this; 0: look once" },
   { CQ_ARG(TEXT, "discipline"),
-    .zDoc = "what is waited for, or 'event', 'job', 'claim', 'claims', "
+    .zDoc = "a discipline, or 'event', 'job', 'claim', 'claims', "
             "'lanes'; any commit if not given" },
   { CQ_ARG(ANY, "scope"),
-    .zDoc = "the first argument of the claim table; of 'event' the last "
+    .zDoc = "the first argument of the claim table; for 'event' the last "
             "event_id that you know" },
 };
 
@@ -422,7 +422,7 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
 
 static const CqArgDef cqNextAtArg[] = {
   { CQ_ARG(TEXT, "discipline"), .mFlag = CQ_A_REQUIRED,
-    .zDoc = "whose claim" },
+    .zDoc = "session, lane, outbox, contest, dead_letter; or 'lanes'" },
   { CQ_ARG(ANY, "scope"), .zDoc = "as the first argument of the claim table" },
 };
 

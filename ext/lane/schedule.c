@@ -197,7 +197,7 @@ static const CqArgDef cqCronNextArg[] = {
   { CQ_ARG(TEXT, "spec"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "five cron fields, a word such as @daily, or 'every 90 s'" },
   { CQ_ARG(INT, "after_ms"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
-    .zDoc = "the time after which it is wanted" },
+    .zDoc = "find the first time after this one" },
   { CQ_ARG(ANY, "timezone"),
     .zDoc = "local time: minutes east of UTC, or a place: Europe/Berlin" },
 };

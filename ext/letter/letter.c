@@ -305,7 +305,7 @@ static const CqArgDef cqRequeueArg[] = {
 #define CQ_RO_TOKEN 1
 static const CqArgDef cqRequeueOpt[] = {
   { CQ_ARG(TEXT, "claim_id"), .zDoc = "of the caller's claim of the letter" },
-  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of the same" },
+  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of that claim" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };

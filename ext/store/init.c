@@ -722,7 +722,7 @@ CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_init", .eKind = CQ_F_INIT, .aOpt = cqInitOpt,
       .nOpt = CQ_ARRAYSIZE(cqInitOpt), .xFunc = cqInitFunc,
-      .zDoc = "create the tables that are missing; keep settings" },
+      .zDoc = "create the tables that are missing; store settings" },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;
