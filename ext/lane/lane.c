@@ -13,8 +13,8 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in several files.  This one has what a user sees of it, the
-** arguments, options and functions, and what the others share.
+** The discipline is in several files.  This one has what users see, the
+** arguments, options and functions, and what the other files share.
 **
 **     lane/claim.c    how a claim chooses jobs, and stamps them
 **     lane/submit.c   new jobs
@@ -31,11 +31,11 @@
 **
 ** How a job changes
 **
-** Always by one UPDATE of its row, even if it was reclaimed too often and the
-** claim that meets it makes it failed.  History, event, dead letter and the end
-** of a grant are written by triggers in sql/schema/lane.sql.  A claim of
-** several jobs is all or nothing, also inside INSERT ... SELECT (see
-** ext/store/txn.c).
+** A job always changes by one UPDATE of its row, even if it was reclaimed too
+** often and the claim that meets it makes it failed.  A trigger in
+** sql/schema/lane.sql writes the event of its end, lane/end.c and lane/grant.c
+** the rest.  A claim of several jobs is all or nothing, even inside INSERT ...
+** SELECT (see ext/store/txn.c).
 */
 #include "lane.h"
 

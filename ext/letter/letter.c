@@ -11,8 +11,8 @@
 **
 ** Letters are claimed like everything else: oldest first, one claim for the
 ** whole call.  complete resolves them, reject discards them, release and retry
-** make them pending again.  Resolved and discarded letters stay as a record
-** until claimq_vacuum() removes them.
+** make them pending again.  Resolved and discarded letters stay as a record for
+** a while (keep_ms).
 **
 ** The column `attempts` of a claimed letter is the letter's own: the attempts
 ** of the work that failed, plus one for every retry of the letter.
