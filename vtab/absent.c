@@ -15,7 +15,7 @@
 ** anybody else's, needs to know which tables are there.
 **
 ** In a database without claimq, and where only one of a feature's tables is
-** missing, it is no such table.
+** missing, the answer is "no such table".
 */
 #include "claimq_int.h"
 

@@ -618,7 +618,7 @@ static const CqFuncDef *cqFuncOwn(int *pnFunc){
     CQ_FUNC("claimq_capable", CQ_F_PURE, 2, cqCapableArg, cqCapableFunc,
             "are all required capabilities offered?"),
     CQ_FUNC("claimq_owner_id", CQ_F_READ, 1, cqOwnerIdArg, cqOwnerIdFunc,
-            "a name nobody else has"),
+            "a name that nobody else has"),
     { .zName = "claimq__clock", .zDoc = "for statements of claimq's own",
       .eKind = CQ_F_READ, .nMin = 1, .aArg = cqClockArg,
       .nArg = 2, .xFunc = cqClockFunc, .xSql = cqClockSql },

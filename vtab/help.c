@@ -187,7 +187,7 @@ static void cqHelpTable(CqOp *p, CqRows *pRows, const CqTableDef *pDef){
 */
 static void cqHelpNext(CqOp *p, CqClaim *pC){
   static const CqTableDef stmt = { .zName = "claimq_stmt",
-    .zDoc = "the statements of claimq, and what they cost" };
+    .zDoc = "the statements that claimq runs, and what they cost" };
   const CqFuncDef *aFunc;
   const CqTableDef *aTable;
   int i, j, n;

@@ -399,7 +399,8 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
       .xRows = cqContestRows },
   };
   static const CqFuncDef aFunc[] = {
-    { .zName = "claimq_fence", .zDoc = "is this token the highest seen?",
+    { .zName = "claimq_fence",
+      .zDoc = "1 if no greater token was seen; remember it",
       .eKind = CQ_F_FENCE, .nMin = 2, .aArg = cqFenceArg,
       .nArg = CQ_ARRAYSIZE(cqFenceArg), .xFunc = cqFenceFunc },
   };

@@ -15,7 +15,7 @@
 **     xStamp   writes the lease to the rows, in one statement
 **     xDone    frees
 **
-** Claims that are done (`done`) are completed first, in the same transaction.
+** The claims given as `done` are completed first, in the same transaction.
 **
 ** claimqRun() of txn.c decides when and under which lock xNext and xStamp run,
 ** and runs both again if somebody was faster.
@@ -32,10 +32,10 @@ static void cqClaimNext(CqOp *p, CqClaim *pC){
 }
 
 /*
-** What the claim would take.  A table that looks at the time looks again if
-** the settings of the database turn out to have changed while it was read. 
-** Raises clock_required; else op has the error of xNext, and pRows is to be
-** thrown away.
+** What the claim would take.  A table that looks at the time looks again if the
+** settings of the database turn out to have changed while it was read.  Raises
+** clock_required; else op has the error of xNext, and the caller throws pRows
+** away.
 */
 static void cqClaimLoad(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
@@ -74,8 +74,8 @@ static void cqClaimApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** xLoad of a claim that completes others first: what those free may be what it
-** takes.  So all of it is done in xApply.
+** xLoad of a claim that completes others first: it may take what those free.
+** So everything is done in xApply.
 */
 static void cqClaimDoneLoad(CqOp *p, CqTask *pTask){
   (void)p;
@@ -159,8 +159,8 @@ static void cqClaimRequest(CqOp *p, const CqClaim *pC){
 }
 
 /*
-** The claim that row i displaced; z==0 if none.  (What stands in a damaged row
-** instead of a claim id is not remembered.)
+** The claim that row i displaced; z==0 if none.  (If a damaged row has
+** something else than a claim id, that is not remembered.)
 */
 static CqText cqClaimPrevious(const CqClaim *pC, int i){
   int iClaim = pC->pRows->nCol-CQ_NCLAIMCOL;
@@ -174,8 +174,9 @@ static CqText cqClaimPrevious(const CqClaim *pC, int i){
 }
 
 /*
-** The claims that rows iFirst up to iEnd displaced, as a JSON array.  The last
-** of it counts for the rows that remain; none is no array at all.
+** The claims that rows iFirst up to iEnd displaced, as a JSON array.  Its last
+** element stands for the rows that remain; if there are none, there is no
+** array.
 */
 static void cqClaimAnswerPrevious(
   const CqClaim *pC, sqlite3_str *pStr, int iFirst, int iEnd
@@ -306,8 +307,8 @@ static void cqClaimArgs(CqClaim *pC, i64 nLimit){
 }
 
 /*
-** Run the claim.  It goes through the gate unless the last one found nothing:
-** then neither may this one, and it needs no lock.
+** Run the claim.  It goes through the gate unless the last claim found nothing:
+** then this one may find nothing either, and needs no lock.
 */
 static void cqClaimRun(CqOp *p, CqClaim *pC){
   CqConn *pConn = p->pConn;
@@ -350,8 +351,8 @@ CQ_PRIV void claimqClaim(
 }
 
 /*
-** For xNext: what the claim needs, now that pRows holds what it takes.  To
-** stamp several rows may have to be undone, if one of them turns out to be
+** For xNext: what the claim needs, now that pRows holds what it takes.
+** Stamping several rows may have to be undone, if one of them turns out to be
 ** gone.
 */
 CQ_PRIV void claimqClaimNeed(CqClaim *pC, int bTidy){
@@ -363,7 +364,7 @@ CQ_PRIV void claimqClaimNeed(CqClaim *pC, int bTidy){
 
 /*
 ** For xStamp: run the stamping statement, which must change nRow rows, and give
-** it back.  Raises what claimqStale() does if it changes less.
+** it back.  Raises what claimqStale() does if it changes fewer.
 */
 CQ_PRIV void claimqClaimStamp(CqOp *p, CqClaim *pC, CqStmt *pStmt, i64 nRow){
   i64 n;

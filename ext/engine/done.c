@@ -5,11 +5,11 @@
 **     SELECT payload, claim_id, lease_token FROM claimq_lane('mail', 'w')
 **     WHERE done = '["qjc:1:1", "7f83..."]';
 **
-** The second one completes qjc:1:1 and takes the next job: one wait for
-** the lock, and one commit, instead of two.  The list is a JSON array of the
-** claim id, the lease token and, if there is one, the result; or an array of
-** such arrays.  It is read as it stands, twice: before anything is written, so
-** that a malformed one changes nothing, and when its claims are completed.
+** The second one completes qjc:1:1 and takes the next job: one wait for the
+** lock, and one commit, instead of two.  The list is a JSON array of the claim
+** id, the lease token and, if there is one, the result; or an array of such
+** arrays.  It is read twice: before anything is written, so that a malformed
+** list changes nothing, and when its claims are completed.
 **
 ** A result becomes what SQLite's ->> makes of it: numbers as they are, true and
 ** false 1 and 0, objects and arrays their JSON; and text as it is, all of it.
@@ -28,8 +28,8 @@ struct CqDoneList {
 };
 
 /*
-** A string of the list, unescaped into zBuf if need be.  What is longer than
-** that is no id of anything, and may stay as it is.
+** A string of the list, unescaped into zBuf if need be.  A longer one cannot be
+** an id, and stays as it is.
 */
 static CqText cqDoneListText(CqText raw, char *zBuf){
   int n;
@@ -60,7 +60,7 @@ static int cqDoneListResult(CqDoneList *p){
 }
 
 /*
-** Begin to read.  Returns 0 if the list is no array.
+** Begin to read.  Returns 0 if the list is not an array.
 */
 static int cqDoneListBegin(CqDoneList *p, CqText done){
   p->bFirst = 1;
@@ -69,8 +69,8 @@ static int cqDoneListBegin(CqDoneList *p, CqText done){
 }
 
 /*
-** The next claim: 1, or 0 at the end, or -1 if the list is malformed.  What
-** follows the end of a list that is one claim is the end of the text.
+** The next claim: 1, or 0 at the end, or -1 if the list is malformed.  A list
+** that is one claim ends with the text.
 */
 static int cqDoneListNext(CqDoneList *p){
   int bFirst = p->bFirst;
@@ -140,7 +140,7 @@ static CqText cqDoneText(CqOp *p, CqText json){
 }
 
 /*
-** Complete the claim that the list stands on.  Returns the answer, and raises
+** Complete the claim at which the list stands.  Returns the answer, and raises
 ** what claimq_complete() does.  bLook: as CqVerb.bLook.
 */
 static i64 cqDoneOne(
@@ -169,7 +169,7 @@ static i64 cqDoneOne(
 
 /*
 ** Complete the claims of a list, as part of a task.  Raises claim_lost for the
-** first one that is.
+** first one that is lost.
 */
 CQ_PRIV void claimqDoneRun(CqOp *p, const CqTask *pTask, CqText done){
   CqDoneList d;
@@ -206,8 +206,8 @@ static int cqDoneLost(const CqOp *p){
 }
 
 /*
-** Complete them, and put the answers together.  What raises claim_lost has
-** written nothing (CqVerb.bLook).
+** Complete them, and put the answers together.  A claim that raises claim_lost
+** has written nothing (CqVerb.bLook).
 */
 static void cqDoneApply(CqOp *p, CqTask *pTask){
   const CqDoneCall *pD = (const CqDoneCall*)pTask;

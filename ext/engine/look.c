@@ -8,9 +8,9 @@
 ** The caller of claimq_next_at(), claimq_wait() or claimq_why names a
 ** discipline, its scope, and those arguments of its claim table that decide
 ** what may be claimed.  From these a CqClaim is made as claim.c makes it, but
-** without an owner; the table's xNextAt or xWhy then looks at it.  Which
-** argument of the table is the scope and which are options is said in its
-** definitions: CQ_A_NAME, CQ_A_LOOK.
+** without an owner; the table's xNextAt or xWhy then looks at it.  The table's
+** definitions say which argument is the scope and which are options: CQ_A_NAME,
+** CQ_A_LOOK.
 */
 #include "claimq_int.h"
 
@@ -132,8 +132,8 @@ static int cqLookOption(
 }
 
 /*
-** Give every argument its default, but the scope the value pScope (0: not
-** given).
+** Give the scope the value pScope (0: not given), and every other argument its
+** default.
 */
 static void cqLookScope(CqOp *p, CqLook *pLook, sqlite3_value *pScope){
   const CqTableDef *pDef = pLook->c.pDef;
@@ -146,8 +146,8 @@ static void cqLookScope(CqOp *p, CqLook *pLook, sqlite3_value *pScope){
 
 /*
 ** A JSON array of texts, taken apart: *paText, which the caller frees, is set,
-** and the number of texts returned.  zName is the argument's name, zOf says of
-** what it is a list.  Raises bad_argument.
+** and the number of texts returned.  zName is the argument's name, zOf says
+** what the list contains.  Raises bad_argument.
 */
 CQ_PRIV int claimqLookList(
   CqOp *p, const char *zName, const char *zOf, sqlite3_value *pVal,
@@ -278,8 +278,8 @@ static i64 cqLookOne(CqOp *p, CqLook *pLook){
 }
 
 /*
-** The earliest time at which the claim could succeed, or CQ_NO_TIME.  May be
-** asked again and again.
+** The earliest time at which the claim could succeed, or CQ_NO_TIME.  It may be
+** called again and again.
 */
 CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
   i64 iAt = CQ_NO_TIME;
@@ -296,7 +296,7 @@ CQ_PRIV i64 claimqLookNextAt(CqOp *p, CqLook *pLook){
 }
 
 /*
-** Free what the arguments took.
+** Free the memory of the arguments.
 */
 CQ_PRIV void claimqLookDone(CqLook *pLook){
   sqlite3_free(pLook->aScope);
@@ -332,9 +332,9 @@ CQ_PRIV i64 claimqColTime(const CqStmt *pS, int iCol){
 
 /*
 ** For xNextAt: read all rows of a statement *_LATER.  at_ms and due are times
-** at which a row can be taken; of the rows among the ready ones only some were
-** read, n of at most CQ_LOOK_ROWS: if that was not all of them, the answer is
-** "soon", which is never too late.  Gives the statement back.
+** at which a row can be taken; of the ready rows only n were read, at most
+** CQ_LOOK_ROWS: if these were not all of them, the answer is "soon", which is
+** never too late.  Gives the statement back.
 */
 CQ_PRIV i64 claimqLookLater(CqOp *p, CqStmt *pS){
   i64 iAt = CQ_NO_TIME;
@@ -373,10 +373,10 @@ CQ_PRIV void claimqLookWhy(CqOp *p, CqLook *pLook, CqRows *pRows){
 #define CQ_WHY_DETAIL  4
 
 /*
-** Count one more row of the queue under its reason.  The row of the reason is
-** begun with the first one, which is its example: pExample, or iKey if that is
-** 0.  The earliest iUntil counts.  Returns the cell for the detail if it was
-** the first one, else 0; 0 also if op has an error or gets one here.
+** Count one more row of the queue under its reason.  The first one begins the
+** row of the reason and is its example: pExample, or iKey if that is 0.  The
+** earliest iUntil counts.  Returns the cell for the detail if it was the first
+** one, else 0; also 0 if op has an error or gets one here.
 */
 CQ_PRIV CqCell *claimqWhyAdd(
   CqOp *p, CqWhy *pWhy, int eWhy, sqlite3_value *pExample, i64 iKey, i64 iUntil

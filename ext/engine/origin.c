@@ -28,9 +28,9 @@ static char *cqOriginValue(CqOp *p, sqlite3_value *pVal, char *z){
 }
 
 /*
-** claimq__origin(name, value, ...) -> {"name":value, ...}, for triggers.  As
-** json_object(), which SQLite before 3.41 does not let a trigger call where
-** trusted_schema is off.
+** claimq__origin(name, value, ...) -> {"name":value, ...}, for triggers.  It
+** does what json_object() does, which SQLite before 3.41 does not let a trigger
+** call where trusted_schema is off.
 */
 static void cqOriginFunc(CqOp *p, CqCall *pCall){
   sqlite3_value **apVal = pCall->apVal;
@@ -116,11 +116,11 @@ static int cqOriginMember(
 }
 
 /*
-** Read an origin into aOut[], one value for each of the nDef options; what it
-** does not name gets its default, and names that are no options are passed
-** over.  zBuf has origin.n bytes and must stay as long as aOut[].  An origin
-** with z==0 names nothing.  Returns 0 if it is malformed; op may have an error
-** for a value that is out of range.
+** Read an origin into aOut[], one value for each of the nDef options; an option
+** that it does not name gets its default, and names that are not options are
+** passed over.  zBuf has origin.n bytes and must stay as long as aOut[].  An
+** origin with z==0 names nothing.  Returns 0 if it is malformed; op may have an
+** error for a value that is out of range.
 */
 CQ_PRIV int claimqOriginRead(
   CqOp *p, CqText origin, const CqArgDef *aDef, int nDef, char *zBuf,

@@ -52,8 +52,8 @@ CQ_PRIV void claimqPutPayload(CqOp *p, const CqPut *pPut, CqStmt *pS, int i){
 }
 
 /*
-** For xPutWrite: bind what the fragment AVAILABLE wants.  If the time of the
-** call is not known yet the statement adds the delay to it.
+** For xPutWrite: bind the parameters of the fragment AVAILABLE.  If the time of
+** the call is not known yet the statement adds the delay to it.
 */
 CQ_PRIV void claimqPutDue(
   CqOp *p, const CqVal *pAt, const CqVal *pDelay, CqStmt *pS
@@ -68,8 +68,8 @@ CQ_PRIV void claimqPutDue(
 }
 
 /*
-** Put new work as part of another task, which writes already.  The key is the
-** put's answer.  The caller calls claimqPutDone(), also after an error.
+** Put new work as part of another task, which is writing already.  The key is
+** the put's answer.  The caller calls claimqPutDone(), even after an error.
 */
 CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
   assert( p->rc || p->bWrote );
@@ -83,7 +83,7 @@ CQ_PRIV void claimqPutInside(CqOp *p, CqPut *pPut){
 }
 
 /*
-** Free what a put holds, also a half-built one.
+** Free what a put holds, even a half-built one.
 */
 CQ_PRIV void claimqPutDone(CqPut *pPut){
   if( pPut->pD->xPutDone ) pPut->pD->xPutDone(pPut);

@@ -1,16 +1,17 @@
 /*
-** restore.c: claimq_restored(), to be called once after the database file was
-** restored from a backup.
+** restore.c: claimq_restored(), which is called once after the database file
+** was restored from a backup.
 **
 **     SELECT claimq_restored();      -- 1
 **
-** What was done between the backup and the restore is gone from the database,
-** but not from the world: workers, logs and protected resources remember job
-** ids, message numbers and fencing tokens that the restored database would give
-** out a second time.  So every counter jumps, by more than can have been used
-** up since the backup: keys, fencing tokens, and the numbers of messages, which
-** have no other gaps.  Claims that were held when the backup was made are still
-** held after the restore, under the ids and tokens that they have.
+** The restored database knows nothing of what was done between the backup and
+** the restore, but the rest of the world does: workers, logs and protected
+** resources remember job ids, message numbers and fencing tokens that the
+** restored database would give out a second time.  So every counter jumps, by
+** more than can have been used up since the backup: keys, fencing tokens, and
+** the numbers of messages, which have no other gaps.  Claims that were held
+** when the backup was made are still held after the restore, under the ids and
+** tokens that they have.
 **
 ** One backup may have to be restored twice, and then what was given out after
 ** the first restore was given out after the backup, too.  So the jump grows
@@ -63,7 +64,7 @@ static void cqRestoreApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Nothing to read but the format, and the clock after that.
+** There is nothing to read but the format, and the clock after that.
 */
 static void cqRestoreLoad(CqOp *p, CqTask *pTask){
   claimqConnDoubt(p->pConn);
@@ -93,7 +94,7 @@ CQ_PRIV const CqFuncDef *claimqRestoreFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_restored", .eKind = CQ_F_WRITE, .aOpt = aOpt,
       .nOpt = CQ_ARRAYSIZE(aOpt), .xFunc = cqRestoredFunc,
-      .zDoc = "to be called once after a restore from a backup" },
+      .zDoc = "call it once after a restore from a backup" },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

@@ -10,18 +10,18 @@
 **
 ** A worker that dies half-way leaves its finished steps behind, and the next
 ** one passes over them.  Each is a row of (job, name) or (batch, name), written
-** under the fence: only who holds the work can add one, in the same transaction
-** as rows of his own if he likes, and with lease_ms the same call extends the
-** lease.
+** under the fence: only the holder of the work can add one, if it likes in the
+** same transaction as rows of its own, and with lease_ms the same call extends
+** the lease.
 **
 ** The usual step, which is new, is one INSERT that names key, claim id and
 ** token.  If that writes nothing, the claim is judged as by claimq_guard(), or
 ** by claimq_renew() if a lease_ms was given, and what is stored is the answer.
 **
-** Steps go with their row: of a job when it is removed, of a batch when it is
-** done, which the function of its trigger for DELETE sees to
-** (claimqSessionDeleted()).  A database in which no batch ever had a step does
-** not have the setting CQ_SET_STEPS, and looks for none there.
+** Steps are removed with their job, or when their batch is done: the batch's
+** trigger for DELETE does that by its function claimqSessionDeleted().  A
+** database in which no batch ever had a step does not have the setting
+** CQ_SET_STEPS, and looks for none.
 */
 #include "claimq_int.h"
 
@@ -127,9 +127,9 @@ static void cqStepApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** The usual case in one statement: 1 if it wrote the step.  (Where it is the
-** first of a batch, a setting must be written, too; if tables are missing, the
-** task that follows creates them.)
+** The usual case in one statement: 1 if it wrote the step.  (If the step is the
+** first of any batch, a setting must be written, too; if tables are missing,
+** the task that follows creates them.)
 */
 static int cqStepFast(CqOp *p, const CqStepCall *pC){
   CqStmt s;

@@ -1,5 +1,5 @@
 /*
-** vacuum.c: what is over is forgotten, after a while.
+** vacuum.c: removing what is over, after a while.
 **
 **     SELECT claimq_vacuum();                      -- 1500 rows removed
 **     SELECT claimq_vacuum('max', 100);            -- at most this many
@@ -10,20 +10,20 @@
 ** failed jobs 30, unless the policy of a lane says otherwise.  Then the calls
 ** that end other work remove them, a few at a time, in their own transaction:
 ** nobody has to do anything, and what the tables hold stays in proportion to
-** what must be kept.  Which call removes something is decided by the number of
-** the work that it ends, and what goes by the time of the call: so replicas
-** that make the same calls hold the same rows.
+** what must be kept.  The number of the work that a call ends decides whether
+** it removes anything, and the time of the call decides what: so replicas that
+** make the same calls hold the same rows.
 **
 ** claimq_vacuum() removes more at once, for whoever does not want to wait for
 ** that, or wants to keep less.  It removes at most 10,000 rows: call it until
 ** it answers 0.
 **
-** What never goes: messages that wait, letters that are open and the jobs they
+** Never removed are messages that wait, letters that are open and the jobs they
 ** are about, jobs that have not ended and those that these wait for, keys that
-** are still taken, partitions, fencing tokens.
+** are still taken, partitions, and fencing tokens.
 **
-** Each discipline says which rows of its own may go: rows that go by their key
-** and one time by a table of statements (CqVacuumDef), others by a function.
+** Each discipline says which of its rows may be removed: by a table of
+** statements (CqVacuumDef) where a key and one time decide, else by a function.
 */
 #include "claimq_int.h"
 
@@ -47,8 +47,7 @@ static const CqArgDef cqVacuumOpt[] = {
 */
 
 /*
-** Messages and letters are kept for keep_ms of the policy that is about every
-** lane.
+** Messages and letters are kept for keep_ms of the policy for every lane.
 */
 CQ_PRIV i64 claimqKeepUntil(CqOp *p, i64 iOlder){
   i64 iKeep = iOlder<0 ? CQ_KEEP_MS : iOlder;
@@ -72,11 +71,11 @@ CQ_PRIV int claimqKeepOver(i64 iEnd, i64 iKeep, i64 iNow){
 }
 
 /*
-** One key in CQ_KEEP_EVERY has the turn: that takes nothing from the other
-** calls, and is the same on every replica.  They are the multiples of no
-** number, because work may come in a pattern, and what has these keys may never
-** end: those keys have it whose product with the golden ratio is just above an
-** integer.  Of 55 that follow each other one has, at least.
+** One key in CQ_KEEP_EVERY has the turn: that costs the other calls nothing,
+** and is the same on every replica.  The keys are not the multiples of a
+** number, because work may come in a pattern, and the work with such keys may
+** never end.  They are the keys whose product with the golden ratio is just
+** above an integer: at least one of any 55 consecutive keys.
 */
 CQ_PRIV int claimqKeepTurn(i64 iLast, i64 n){
   i64 i;
@@ -99,7 +98,7 @@ CQ_PRIV void claimqVacuumed(CqVacuum *pV, i64 n){
 */
 
 /*
-** Until when rows of this kind go.
+** Rows of this kind that are older than this are removed.
 */
 static i64 cqVacuumUntil(CqOp *p, const CqVacuum *pV, const CqVacuumDef *pDef){
   return pDef->bKept ? claimqKeepUntil(p, pV->iOlder) : claimqNow(p);
@@ -135,7 +134,7 @@ CQ_PRIV i64 claimqVacuumList(CqOp *p, int eStmt, const CqIds *pIds, i64 nMax){
 }
 
 /*
-** The same of a vacuum: what is left of its rows at most, and they count.
+** The same for a vacuum: at most as many rows as it has left, and they count.
 */
 static i64 cqVacuumDelete(
   CqOp *p, CqVacuum *pV, int eStmt, const CqIds *pIds
@@ -211,7 +210,7 @@ CQ_PRIV int claimqVacuumSome(CqOp *p, const CqVacuumDef *pDef, i64 nMax){
 */
 
 /*
-** Answers of requests, whose day is over.
+** Remove the answers of requests after their day is over.
 */
 static void cqVacuumRequests(CqOp *p, CqVacuum *pV){
   assert( !pV->bAny && pV->nLeft>0 );
@@ -234,8 +233,8 @@ static void cqVacuumAll(CqOp *p, CqVacuum *pV){
 }
 
 /*
-** Is there anything to remove?  If not, no lock is taken.  (What an earlier try
-** has removed is there again.)
+** Is there anything to remove?  If not, no lock is taken.  (Rows that an
+** earlier try removed are there again.)
 */
 static void cqVacuumLoad(CqOp *p, CqTask *pTask){
   CqVacuum *pV = (CqVacuum*)pTask;

@@ -7,10 +7,10 @@
 **
 **     1.  Read the arguments, find the discipline by the prefix of the claim
 **         id, read the options that this verb has there.
-**     2.  The usual case in one step: renew and complete of a claim of one row
-**         that is there are one UPDATE or DELETE that names key, claim id and
-**         token (CqDiscipline.aFast).  It brings 7 % of a claim and its
-**         complete.  If it changes nothing, the rest decides, and says why.
+**     2.  The usual case in one step: a renew or complete of a claim of one row
+**         is one UPDATE or DELETE that names key, claim id and token
+**         (CqDiscipline.aFast).  This saves 7 % of a claim and its complete.
+**         If it changes nothing, the following steps decide, and say why.
 **     3.  Load: find the head row, and the others of a claim of several rows;
 **         judge what the claim holds; let the discipline decide what the verb
 **         writes (xDecide).
@@ -41,7 +41,7 @@ static const CqArgDef cqRemainingArg[] = {
   { CQ_ARG(TEXT, "lease_token"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "as the claim gave it" },
   { CQ_ARG(INT, "headroom_ms"), .bDefault = 1,
-    .zDoc = "what is to be left over" },
+    .zDoc = "time to keep in reserve, in ms" },
 };
 static const CqArgDef cqReasonArg[] = {
   { CQ_ARG(TEXT, "claim_id"), .mFlag = CQ_A_REQUIRED,
@@ -114,8 +114,8 @@ CQ_PRIV const CqDiscipline *claimqVerbDiscipline(CqOp *p, CqVerb *pV){
 }
 
 /*
-** The first two arguments of a verb, and whose claim it is: pD is 0 with an
-** error if nobody's.
+** The first two arguments of a verb, and the discipline of the claim: pD is 0
+** with an error if it has none.
 */
 CQ_PRIV void claimqVerbBegin(CqOp *p, CqVerb *pV, CqCall *pCall){
   pV->claimId = pCall->aArg[0].t;
@@ -155,7 +155,7 @@ static void cqVerbOptions(CqOp *p, CqVerb *pV, CqCall *pCall, CqVal *aOpt){
 ** Judge what the claim of a verb holds.  pHead stands on the head row
 ** afterwards, if there is one; the caller gives it back.  Returns a CQ_HOLD_*
 ** verdict and raises claim_lost unless that is OK, or the verb is release, for
-** which it is no error, or the discipline says that it is none.
+** which a lost claim is not an error, or the discipline says so.
 */
 CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   const CqDiscipline *pD = pV->pD;
@@ -260,8 +260,8 @@ static int cqRevokeFind(CqOp *p, CqVerb *pV){
 }
 
 /*
-** 1 if the claim holds its rows, all of them.  Nobody need give its token.
-** Raises bad_argument if the id is none of any claim.
+** 1 if the claim holds all its rows.  The caller need not give its token.
+** Raises bad_argument if the id cannot be that of a claim.
 */
 CQ_PRIV int claimqVerbHolds(CqOp *p, CqText claimId){
   CqStmt head;
@@ -340,8 +340,8 @@ CQ_PRIV void claimqVerbBind(CqOp *p, const CqVerb *pV, CqStmt *pStmt){
 }
 
 /*
-** Write what was decided.  Too few rows: one of the claim was displaced since
-** it was loaded, or a trigger left it out.
+** Write what was decided.  If that changes too few rows, one row of the claim
+** was displaced since it was loaded, or a trigger left it out.
 */
 CQ_PRIV void claimqVerbApply(CqOp *p, CqTask *pTask){
   CqVerb *pV = (CqVerb*)pTask;
@@ -364,8 +364,8 @@ CQ_PRIV void claimqVerbApply(CqOp *p, CqTask *pTask){
 /*
 ** The usual case in one step: 1 if it changed a row.  0 if it did not, if the
 ** verb has no such statement, and if op has an error.  The statement may wait
-** for its lock, so it reads the clock itself, by {{NOW}}, and learns there of
-** settings that it does not go with.
+** for its lock, so it reads the clock itself, by {{NOW}}, and notices there if
+** a setting does not fit it.
 */
 static int cqVerbFast(CqOp *p, CqVerb *pV){
   int eStmt = pV->bFast ? pV->eFast : pV->pD->aFast[pV->eVerb];
@@ -421,7 +421,7 @@ CQ_PRIV int claimqVerbResult(const CqDiscipline *pD){
 
 /*
 ** Complete the claim that pV names (claimId, token, bLook; the rest is zero) as
-** part of a task.  pResult is 0, or its discipline has results.  Returns and
+** part of a task.  pResult is 0 unless the discipline has results.  Returns and
 ** raises what claimq_complete() does; with bLook nothing of the claim was
 ** written when it raises claim_lost.
 */
@@ -478,8 +478,8 @@ static void cqVerbFunc(CqOp *p, CqCall *pCall){
 
 /*
 ** claimq_remaining(claim_id, lease_token [, headroom_ms]): what is left of the
-** lease, less the headroom, 0 at least.  It is guard with another answer: it
-** raises claim_lost where guard does, and takes no lock.
+** lease, less the headroom, and at least 0.  It is guard with another answer:
+** it raises claim_lost where guard does, and takes no lock.
 */
 static void cqRemainingFunc(CqOp *p, CqCall *pCall){
   CqVerb v;
@@ -503,8 +503,8 @@ static void cqRemainingFunc(CqOp *p, CqCall *pCall){
 }
 
 /*
-** 1 if the key of a revoke or cancel is a number, that is a job id; bindings
-** that bind everything as TEXT write it as a decimal text.
+** 1 if the key of a revoke or cancel is a number, that is, a job id; drivers
+** that bind everything as TEXT pass it as a decimal text.
 */
 static int cqKeyIsInt(CqOp *p, sqlite3_value *pKey){
   int eKey = sqlite3_value_type(pKey);
@@ -602,8 +602,8 @@ static void cqRevokeOwnerForget(CqTask *pTask){
 }
 
 /*
-** Revoke one claim as part of the task.  Returns 0 if that was done before, for
-** another row of the claim.
+** Revoke one claim as part of the task.  Returns 0 if it was revoked before,
+** for another row of the claim.
 */
 static int cqRevokeInside(CqOp *p, const CqTask *pTask, CqText claimId){
   CqVerb v;
@@ -673,8 +673,8 @@ static const CqArgDef cqCancelOpt[] = {
 #define CQ_CO_FORCE 1
 
 /*
-** Ask the discipline whose work has keys of this type; it says what became of
-** it.  Raises bad_argument for options that the type does not have.
+** Ask the discipline whose work has keys of this type; it says what happened to
+** the work.  Raises bad_argument for options that the type does not have.
 */
 static void cqCancelFunc(CqOp *p, CqCall *pCall){
   static const CqArgDef batch = {
@@ -720,7 +720,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
   static const CqArgDef nowOpt[] = { CQ_ARG_NOW };
   static const CqArgDef ownerArg[] = {
     { CQ_ARG(TEXT, "owner"), .mFlag = CQ_A_REQUIRED,
-      .zDoc = "whose claims" },
+      .zDoc = "the owner to displace" },
   };
   static const CqArgDef cancelArg[] = {
     { CQ_ARG(ANY, "key"), .zDoc = "a batch id or a job id" },
@@ -737,7 +737,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
     CQ_ARG_REQUEST,
   };
   static const CqFuncDef list = {
-    .zName = "claimq_complete", .zDoc = "a list of claims is done",
+    .zName = "claimq_complete", .zDoc = "complete a list of claims",
     .eKind = CQ_F_WRITE, .nMin = 1, .bRest = 1, .aArg = listArg, .nArg = 1,
     .aOpt = listOpt, .nOpt = CQ_ARRAYSIZE(listOpt), .xFunc = claimqDoneFunc,
   };
@@ -756,7 +756,7 @@ CQ_PRIV const CqFuncDef *claimqVerbFuncs(int *pnFunc){
     CQ_VERB("claimq_guard", cqVerbArg, 2, CQ_F_READ, CQ_GUARD,
             "raise claim_lost unless the claim holds"),
     { .zName = "claimq_remaining",
-      .zDoc = "what is left of the lease, less the headroom, 0 at least",
+      .zDoc = "ms left of the lease, less the headroom; at least 0",
       .eKind = CQ_F_READ, .nMin = 2, .aArg = cqRemainingArg, .nArg = 3,
       .aOpt = nowOpt, .nOpt = 1, .xFunc = cqRemainingFunc },
     { .zName = "claimq_revoke", .zDoc = "displace a holder now",

@@ -17,23 +17,22 @@
 **
 ** SELECT claimq_wait(...) without FROM reads nothing itself, so the statements
 ** that the function runs end their own transactions: it can look, sleep, and
-** look again, and sees each time what is there by then.  While it
-** sleeps it holds no lock and no snapshot.  Where that is not so, in BEGIN, in
-** a statement that reads tables, or while another statement of the connection
-** is not finished, it would never see anything new: in_transaction.
+** look again, and each time it sees the present state.  While it sleeps it
+** holds no lock and no snapshot.  In BEGIN, in a statement that reads tables,
+** or while another statement of the connection is not finished, it would never
+** see anything new, so there it raises in_transaction.
 **
-** When to look is decided by core/wait.c, sleeping is done by watch.c.  A look
-** has two parts.  The probe asks PRAGMA data_version whether any other
-** connection has committed; the connection's own commits cannot happen
-** meanwhile.  Only if one has, or if a row falls due, the question itself is
-** asked again.
+** core/wait.c decides when to look, and watch.c sleeps.  A look has two parts.
+** The probe asks PRAGMA data_version whether any other connection has
+** committed; the connection's own commits cannot happen meanwhile.  Only if one
+** has, or if a row falls due, is the question itself asked again.
 **
-** A database that is locked (another process commits with a rollback journal,
-** or has an exclusive lock) is one in which nothing is seen yet: that is no
-** error.  Nor must the lock be waited for by the user's busy timeout, which no
-** interrupt ends; so the timeout is put aside for as long as this function
-** runs.  (A busy handler that the user wrote cannot be.)  With timeout 0 this
-** is one look like any other: it waits for the lock, and may fail for it.
+** If the database is locked (another process commits with a rollback journal,
+** or has an exclusive lock), nothing is seen yet, and that is not an error.
+** Nor may the user's busy timeout wait for the lock, because no interrupt ends
+** that; so the timeout is put aside while this function runs.  (A busy handler
+** that the user wrote cannot be.)  With timeout 0 this is one look like any
+** other: it waits for the lock, and may fail if it does not get it.
 **
 ** sqlite3_interrupt() does not end a sleep.  It is noticed by the pulse, a
 ** statement that does nothing and is run eleven times in a second.
@@ -134,9 +133,9 @@ static int cqWaitAim(CqOp *p){
 }
 
 /*
-** Probe, and ask if somebody has committed, or anyhow (bAsk).  1 if the
-** question is answered.  A commit may have been the one that put the database
-** into WAL mode.
+** Probe, and ask the question if somebody has committed, or in any case (bAsk).
+** 1 if the question is answered.  A commit may have been the one that put the
+** database into WAL mode.
 */
 static int cqWaitLook(CqOp *p, CqWait *pWait, int bAsk){
   do{
@@ -167,9 +166,9 @@ static void cqWaitAlone(CqOp *p){
 }
 
 /*
-** Take note of an interrupt, and give the progress handler its steps.  Of a
-** database that was locked from the beginning the cache knows nothing yet, and
-** cannot keep the statement.
+** Notice an interrupt, and give the progress handler its steps.  If the
+** database was locked from the beginning, the cache knows nothing of it yet,
+** and cannot keep the statement.
 */
 static void cqWaitPulse(CqOp *p, const CqWait *pWait){
   CqStmt s = claimqStmt(p, CQ_SQL_TXN_WAIT_PULSE);
@@ -182,9 +181,9 @@ static void cqWaitPulse(CqOp *p, const CqWait *pWait){
 }
 
 /*
-** Begin to listen.  1 if the question is answered by now.  What was reported
-** before the first look need not be reported again; what was not may have been
-** missed by it.
+** Begin to listen. 1 if the question is answered by now.  Changes that were
+** reported before the first look need not be reported again; that look may have
+** missed the others.
 */
 static int cqWaitBegin(CqOp *p, CqWait *pWait){
   int bTold = cqWaitAim(p);
@@ -224,7 +223,7 @@ static int cqWaitSleep(CqOp *p, CqWait *pWait){
 }
 
 /*
-** All of a wait: 1 or 0, 0 also if op has an error.
+** All of a wait: 1 or 0; also 0 if op has an error.
 */
 static int cqWaitRun(CqOp *p, CqWait *pWait){
   int bFound = 0, msBusy = 0;
@@ -286,8 +285,8 @@ static i64 cqWaitJob(CqOp *p, CqWait *pWait){
 }
 
 /*
-** The end of a claim, however.  If nobody ends it it goes on, in a strict lane
-** until its lease does.
+** The end of a claim, in whatever way.  If nobody ends it, it goes on; in a
+** strict lane it ends with its lease.
 */
 static i64 cqWaitClaim(CqOp *p, CqWait *pWait){
   i64 iHead, iFence, iAt = CQ_I64_MAX;
@@ -335,10 +334,10 @@ static const CqArgDef cqWaitArg[] = {
   { CQ_ARG(INT, "timeout_ms"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "wait no longer than this; 0: look once" },
   { CQ_ARG(TEXT, "discipline"),
-    .zDoc = "what is waited for, or 'event', 'job', 'claim', 'claims', "
+    .zDoc = "a discipline, or 'event', 'job', 'claim', 'claims', "
             "'lanes'; any commit if not given" },
   { CQ_ARG(ANY, "scope"),
-    .zDoc = "the first argument of the claim table; of 'event' the last "
+    .zDoc = "the first argument of the claim table; for 'event' the last "
             "event_id that you know" },
 };
 
@@ -422,7 +421,7 @@ static void cqWaitFunc(CqOp *p, CqCall *pCall){
 
 static const CqArgDef cqNextAtArg[] = {
   { CQ_ARG(TEXT, "discipline"), .mFlag = CQ_A_REQUIRED,
-    .zDoc = "whose claim" },
+    .zDoc = "session, lane, outbox, contest, dead_letter; or 'lanes'" },
   { CQ_ARG(ANY, "scope"), .zDoc = "as the first argument of the claim table" },
 };
 

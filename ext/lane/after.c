@@ -16,11 +16,11 @@
 **     SELECT claimq_release('qjc:5:1', :token, 'after', '[6,7]');
 **     -- 1: job 5 comes back when jobs 6 and 7, its children, have ended
 **
-** A new job can only wait for older ones, and so there are no cycles.  One that
-** is given back can wait for any: there a cycle must be looked for.
+** A new job can only wait for older ones, so there are no cycles.  A job that
+** is given back can wait for any: there the code looks for a cycle.
 **
 ** This file reads the option after, and writes its rows into claimq_after.
-** What follows from the end of a job that others wait for is in lane/end.c.
+** lane/end.c has what happens when a job ends that others wait for.
 */
 #include "lane.h"
 

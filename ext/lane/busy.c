@@ -2,12 +2,12 @@
 ** lane/busy.c: which groups of a lane are closed, for whoever looks at all of
 ** its jobs.
 **
-** A claim asks each group that it meets what it lets begin: three or four
-** statements.  claimq_stats and claimq_why look at every job of a lane, which
-** may have as many groups as jobs.  But a group can only be closed by leases
-** that are live and by claims that began lately, and those are few: they are
-** read once, and kept by group_key in a hash, at most half full.  A group that
-** is not among them has nothing used up.
+** A claim asks each group that it meets how many claims may begin: three or
+** four statements.  claimq_stats and claimq_why look at every job of a lane,
+** which may have as many groups as jobs.  But a group can only be closed by
+** live leases and by claims that began lately, and those are few: they are read
+** once, and kept by group_key in a hash, at most half full.  A group that is
+** not among them has used up nothing.
 **
 ** core/limit.c decides, as it does for claims.
 */

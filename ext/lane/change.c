@@ -11,8 +11,8 @@
 ** read it.  One whose claim has expired can be changed: it stays `active`, and
 ** its late owner may still settle it.
 **
-** The change is one UPDATE of the job.  A job of a group leaves it: the next
-** claim places it again.
+** The change is one UPDATE of the job.  A job in a group leaves that group: the
+** next claim places it again.
 */
 #include "lane.h"
 

@@ -5,14 +5,14 @@
 ** ready ones (due = -1) in claim order.  A bucket is a set of jobs that require
 ** the same capabilities.  A claim looks at the sets of its lane, in all
 ** partitions or those it names, keeps those its worker satisfies, and reads the
-** head of each, keeping the best max keys seen so far.  A set is left at the
-** first ready job that is no better than all of these, so a set costs one
-** seek, and jobs of sets that the worker does not satisfy cost nothing,
-** however many they are.  Jobs that became due but were not promoted yet (see
-** sql/schema/lane.sql) are in no order: all are looked at, and promoted if
-** they are many.  Jobs among the ready ones that are not claimable, mostly
-** because others hold them, are passed over, and moved out of the way if they
-** are many.
+** head of each, keeping the best max keys seen so far.  It leaves a set at the
+** first ready job that is no better than all of these, so a set costs one seek,
+** and jobs of sets that the worker does not satisfy cost nothing, however many
+** there are.  Jobs that became due but were not promoted yet (see
+** sql/schema/lane.sql) are in no order: a claim looks at all of them, and
+** promotes them if there are many.  It passes over jobs among the ready ones
+** that are not claimable, mostly because others hold them, and moves them out
+** of the way if there are many.
 **
 ** What the sets cost: test/lane_cost.test holds a claim to less than 300 steps
 ** of SQLite's machine, 25 more for each set of the lane and partition if its

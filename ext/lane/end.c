@@ -9,10 +9,10 @@
 **     SELECT job_id, state FROM claimq_job WHERE job_id=3;
 **     -- 3|cancelled: it waited for job 2
 **
-** A job changes by one UPDATE of its row.  The event of its end is written by a
-** trigger, because that is cheaper than a second statement and every job that
-** is done has one.  Everything else is rarer, and is written here, by whoever
-** ends a claim or a job, in the same task:
+** A job changes by one UPDATE of its row.  A trigger writes the event of its
+** end, because that is cheaper than a second statement and every job has one.
+** Everything else is rarer, and is written here, by whoever ends a claim or a
+** job, in the same task:
 **
 **     before the job is written   claimqLaneAttempt()   who held it, and how
 **                                                       that ended
@@ -20,7 +20,7 @@
 **                                                       those who wait for it
 **
 ** A verb knows from the row that it has read whether there is anything to do.
-** If not, nothing of this runs.
+** If not, none of this runs.
 */
 #include "lane.h"
 

@@ -8,9 +8,9 @@
 **     -- claimed|qjc:1:2
 **
 ** A job whose `reclaim` is 'grant' is never handed to the next worker without
-** permission: somebody has to find out what became of the first.  The newest
-** grant of a job counts.  A job whose `admission` is 'grant' needs one for its
-** first claim already, which claimq_reclaim makes as well.  A reclaim always
+** permission: somebody has to find out what happened to the first.  The newest
+** grant of a job counts.  A job whose `admission` is 'grant' needs a grant even
+** for its first claim, which claimq_reclaim makes as well.  A reclaim always
 ** answers with one row, whose outcome says what happened; only `claimed` fills
 ** the columns of job and claim.
 */

@@ -9,18 +9,18 @@
 **
 ** A lane in which groups are limited or take turns keeps a row for each group,
 ** in claimq_group, and for each group, partition and set of capabilities one in
-** claimq_head, which names the first job there and from when on it may be
-** taken.  A claim reads the heads of the sets that its worker satisfies:
+** claimq_head, which names the first job there and when it may be taken.  A
+** claim reads the heads of the sets that its worker satisfies:
 **
 **     LIMIT_OPEN    those that may be taken from, in order, as many as the
 **                   claim wants jobs
 **     LIMIT_LATE    those of which something has fallen due: all of them, and
 **                   if they are many they are moved to the open ones
 **
-** Groups that are at their limit, and jobs behind the first of theirs, are not
-** looked at, however many they are.  Of each head that it reads a claim asks
-** the group what it lets begin, and its jobs for the best; claimqLimitPick()
-** decides which of them are taken.
+** It does not look at groups that are at their limit, nor at the jobs behind
+** their first ones, however many there are.  For each head that it reads, a
+** claim asks the group how many claims may begin, and reads its best jobs;
+** claimqLimitPick() decides which of them are taken.
 **
 ** Jobs without a group_key stay in the set that their capabilities say, as in
 ** every lane.  The claim reads these sets, too, as if each were a head of a
@@ -28,12 +28,13 @@
 **
 ** A job comes into the table without a head: any program may have put it there,
 ** and the lane may have got its limits later.  The next claim that finds such
-** jobs gives them their heads, CQ_PLACE_MOST at most; if more are left it reads
+** jobs gives them their heads, at most CQ_PLACE_MOST; if more are left it reads
 ** them one by one (LIMIT_UNPLACED), so that the answer is the same.
 **
-** A head is a hint, kept by whoever changes what it tells: a claim, a verb, a
-** submit.  After a change of the limits all groups are looked at again, some by
-** each claim; until then those that seem to be closed are asked, too.
+** A head is a hint, updated by whatever changes the facts behind it: a claim, a
+** verb, a submit.  After a change of the limits all groups are looked at again,
+** some by each claim; until that is done, groups that seem to be closed are
+** asked, too.
 */
 #include "lane.h"
 

@@ -1,33 +1,33 @@
 /*
-** lane/keep.c: what has ended is forgotten after a while: jobs, events, groups.
+** lane/keep.c: removing what has ended, after a while: jobs, events, groups.
 **
 **     SELECT claimq_policy('mail', 'keep_ms', 3600000);      -- for an hour
 **     SELECT claimq_complete('qjc:17:1', :token);  -- and some older ones go
 **
-** How long a job is kept is said by its lane, and any lane may say something
-** else: so no order of the jobs is the order in which they go, and an index by
-** the time of the end, which every claim and complete would pay for, would not
-** help.  Instead they are looked at one after the other, in the order of their
-** numbers, and those go whose time is over.  A position in claimq_meta says how
-** far that got; at the end it begins anew.
+** Each lane says how long its jobs are kept: so jobs are removed in no fixed
+** order, and an index by the time of the end, which every claim and complete
+** would pay for, would not help.  Instead the jobs are looked at one after the
+** other, in the order of their numbers, and those whose time is over are
+** removed.  A position in claimq_meta says how far that got; at the end it
+** begins anew.
 **
-** One end of a job in 32 (claimqKeepTurn()) looks at CQ_KEEP_LOOK jobs and
-** as many events: four for each job that ends.  If a share of the jobs that are
-** kept may go, as many as were looked at in one round have ended meanwhile
-** times four: so no more than a third of what must be kept is there beside it.
+** One end of a job in 32 (claimqKeepTurn()) looks at CQ_KEEP_LOOK jobs and as
+** many events: four for each job that ends.  A round that looks at n jobs takes
+** as long as n/4 jobs need to end.  So the table holds at most a third more
+** than must be kept.
 **
 ** Jobs come in the order of their numbers, and cannot have ended before they
 ** were created.  So a job that was created after the least time for which
 ** anything is kept ends the round: those behind it are younger still.  A lane
-** whose jobs are all done soon looks at each job about once when it goes.  (A
-** job from the future ends no round: somebody has given it a time of his own.)
+** whose jobs are all done soon looks at each job about once, when it removes
+** it.  (A job from the future does not end a round: somebody has set its time.)
 **
 ** A job stays, however old, while another that has not ended waits for it,
 ** while its source key is taken, and while its dead letter is open.
 **
-** Groups are looked at in the same way, but only twice a day, because most
-** are used again and again: those go that were not in use for CQ_KEEP_MS.
-** Whether one is in use is only asked when its time is over, and then, if it
+** Groups are looked at in the same way, but only twice a day, because most are
+** used again and again: those that were not in use for CQ_KEEP_MS are removed.
+** Only when the time of a group is over is it asked whether it is in use; if it
 ** is, its time begins anew.
 */
 #include "lane.h"

@@ -13,8 +13,8 @@
 **     SELECT outcome, error FROM claimq_attempt WHERE job_id=1;
 **     -- retry|driver crashed
 **
-** The discipline is in several files.  This one has what a user sees of it, the
-** arguments, options and functions, and what the others share.
+** The discipline is in several files.  This one has what users see, the
+** arguments, options and functions, and what the other files share.
 **
 **     lane/claim.c    how a claim chooses jobs, and stamps them
 **     lane/submit.c   new jobs
@@ -31,11 +31,11 @@
 **
 ** How a job changes
 **
-** Always by one UPDATE of its row, even if it was reclaimed too often and the
-** claim that meets it makes it failed.  History, event, dead letter and the end
-** of a grant are written by triggers in sql/schema/lane.sql.  A claim of
-** several jobs is all or nothing, also inside INSERT ... SELECT (see
-** ext/store/txn.c).
+** A job always changes by one UPDATE of its row, even if it was reclaimed too
+** often and the claim that meets it makes it failed.  A trigger in
+** sql/schema/lane.sql writes the event of its end, lane/end.c and lane/grant.c
+** the rest.  A claim of several jobs is all or nothing, even inside INSERT ...
+** SELECT (see ext/store/txn.c).
 */
 #include "lane.h"
 
@@ -97,7 +97,7 @@ static const char *const *cqDuplicateWords(void){
 
 static const CqArgDef cqSubmitArg[] = {
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
-    .zDoc = "the queue that the job stands in" },
+    .zDoc = "the lane that the job is in" },
   { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
 };
 static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
@@ -164,7 +164,7 @@ static const CqArgDef cqSubmitOpt[CQ_SCHEDULE_END] = {
     .zDoc = "blocked until these jobs are completed, a JSON array of job ids" },
   [CQ_SUBMIT_ON_FAILURE] =
   { CQ_ARG(WORD, "on_failure"), .xWords = cqFailureWords,
-    .zDoc = "what happens to the job if one of those fails or is cancelled" },
+    .zDoc = "what happens to the job if one in after fails or is cancelled" },
   [CQ_SUBMIT_UNIQUE] =
   { CQ_ARG(INT, "unique_for_ms"),
     .zDoc = "how long source_key stays taken, even after the job has ended" },
@@ -199,7 +199,7 @@ static const CqArgDef cqScheduleArg[] = {
     .zDoc = "five cron fields, a word such as @daily, or 'every 90 s'" },
   [CQ_SCHEDULE_LANE] =
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_REQUIRED,
-    .zDoc = "the queue that its jobs stand in" },
+    .zDoc = "the lane that its jobs are put in" },
   [CQ_SCHEDULE_PAYLOAD] =
   { CQ_ARG(ANY, "payload"), .zDoc = "what is to be done, any value" },
 };
@@ -252,7 +252,7 @@ static const CqArgDef cqChangeArg[] = {
 };
 static const CqArgDef cqChangeOpt[CQ_CHANGE_N] = {
   [CQ_CHANGE_LANE] =
-  { CQ_ARG(TEXT, "lane"), .zDoc = "the queue that the job stands in" },
+  { CQ_ARG(TEXT, "lane"), .zDoc = "the lane that the job is in" },
   [CQ_CHANGE_PRIORITY] =
   { CQ_ARG(INT, "priority"), .iMin = CQ_I64_MIN,
     .zDoc = "larger ones are claimed first" },
@@ -297,7 +297,7 @@ static const CqArgDef cqCancelFlowOpt[CQ_CANCEL_FLOW_N] = {
     .zDoc = "1: also jobs that a live claim holds" },
   [CQ_CANCEL_FLOW_MAX] =
   { CQ_ARG(INT, "max"), .iDefault = 10000, .bDefault = 1,
-    .zDoc = "jobs to cancel at most: call again until it answers less" },
+    .zDoc = "cancel at most this many jobs: call again until it answers 0" },
   [CQ_CANCEL_FLOW_NOW] = CQ_ARG_NOW,
   [CQ_CANCEL_FLOW_REQUEST] = CQ_ARG_REQUEST,
 };
@@ -311,7 +311,7 @@ static const CqArgDef cqResolveOpt[] = { CQ_ARG_NOW, CQ_ARG_REQUEST };
 
 static const CqArgDef cqPolicyArg[] = {
   { CQ_ARG(TEXT, "lane"), .mFlag = CQ_A_NULL,
-    .zDoc = "whose policy; NULL: for every lane that says nothing else" },
+    .zDoc = "the lane; NULL: every lane whose own policy says nothing else" },
 };
 static const CqArgDef cqPolicyOpt[CQ_POLICY_N] = {
   [CQ_LIMIT_MAX] =
@@ -338,11 +338,11 @@ static const CqArgDef cqPolicyOpt[CQ_POLICY_N] = {
   { CQ_ARG(INT, "paused"), .iMax = 1, .zDoc = "1: no claim begins" },
   [CQ_POLICY_ATTEMPTS] =
   { CQ_ARG(INT, "max_attempts"),
-    .zDoc = "of jobs that do not say it: attempts after which a retry fails "
-            "them; 20 if nobody says it" },
+    .zDoc = "for jobs that do not set it: attempts after which a retry "
+            "fails them; 20 if not set" },
   [CQ_POLICY_BACKOFF] =
   { CQ_ARG(INT, "backoff_ms"),
-    .zDoc = "of such jobs: how long the first retry waits; 1000" },
+    .zDoc = "for such jobs: how long the first retry waits; 1000" },
   [CQ_POLICY_FACTOR] =
   { CQ_ARG(INT, "backoff_factor"),
     .zDoc = "each retry waits this many times longer; 2" },
@@ -351,13 +351,13 @@ static const CqArgDef cqPolicyOpt[CQ_POLICY_N] = {
     .zDoc = "but no longer than this; 60000" },
   [CQ_POLICY_RECLAIMS] =
   { CQ_ARG(INT, "max_reclaims"),
-    .zDoc = "of such jobs: expired leases after which they fail; 5" },
+    .zDoc = "for such jobs: expired leases after which they fail; 5" },
   [CQ_POLICY_RUNTIME] =
   { CQ_ARG(INT, "max_runtime_ms"), .iMin = 1,
-    .zDoc = "of such jobs: how long after its claim a lease ends at most" },
+    .zDoc = "for such jobs: no lease ends later than this after its claim" },
   [CQ_POLICY_LEASE] =
   { CQ_ARG(INT, "lease_ms"),
-    .zDoc = "of claims that do not say it: how long the lease lasts; 30000" },
+    .zDoc = "for claims that give none: how long the lease lasts; 30000" },
   [CQ_POLICY_STRICT] =
   { CQ_ARG(INT, "strict"), .iMax = 1,
     .zDoc = "1: a claim whose lease has expired is lost" },
@@ -368,13 +368,13 @@ static const CqArgDef cqPolicyOpt[CQ_POLICY_N] = {
   { CQ_ARG(INT, "keep_failed_ms"), .iMin = -1,
     .zDoc = "how long failed jobs are kept; -1: for ever" },
   [CQ_POLICY_EVENTS] =
-  { CQ_ARG(INT, "events"), .iMax = 1, .zDoc = "0: no events of the lane" },
+  { CQ_ARG(INT, "events"), .iMax = 1, .zDoc = "0: jobs end without an event" },
   [CQ_POLICY_RECLAIM] =
   { CQ_ARG(WORD, "reclaim"), .xWords = cqReclaimWords, .bNoDefault = 1,
-    .zDoc = "of jobs that come without it from now on" },
+    .zDoc = "for new jobs that do not give it" },
   [CQ_POLICY_ADMISSION] =
   { CQ_ARG(WORD, "admission"), .xWords = cqReclaimWords, .bNoDefault = 1,
-    .zDoc = "of jobs that come without it from now on" },
+    .zDoc = "for new jobs that do not give it" },
   [CQ_POLICY_NOW] = CQ_ARG_NOW,
   [CQ_POLICY_REQUEST] = CQ_ARG_REQUEST,
 };
@@ -539,7 +539,7 @@ static const CqFuncDef cqLaneFunc[] = {
     .aOpt = cqResolveOpt, .nOpt = CQ_ARRAYSIZE(cqResolveOpt),
     .xFunc = claimqLaneResolve },
   { .zName = "claimq_policy",
-    .zDoc = "what holds for the claims and jobs of a lane: limits, defaults",
+    .zDoc = "set the limits and defaults of a lane",
     .eKind = CQ_F_WRITE, .nMin = 1,
     .aArg = cqPolicyArg, .nArg = CQ_ARRAYSIZE(cqPolicyArg),
     .aOpt = cqPolicyOpt, .nOpt = CQ_POLICY_N, .xFunc = claimqLanePolicy },

@@ -7,21 +7,21 @@
 **     SELECT claimq_policy('mail', 'lease_ms', 5000);   -- 1: but of this one
 **     SELECT claimq_policy('mail', 'lease_ms', NULL);   -- 1: as every lane
 **
-** A policy is one row of claimq_policy, and to write that row is all that
-** claimq_policy() does, whatever the lane holds.  Nothing is copied into jobs
-** (their columns stay NULL), so a policy also holds for jobs that are there
-** already.  Whoever needs to know asks claimqPolicyOf(), once for each call:
-** the lane's own row, else the row for every lane, whose lane is NULL, else
-** what is built in.  A claim reads its limits by the same lookup.
+** A policy is one row of claimq_policy, and claimq_policy() writes nothing but
+** that row, whatever the lane holds.  Nothing is copied into jobs (their
+** columns stay NULL), so a policy also holds for jobs that are there already.
+** The code that needs a policy asks claimqPolicyOf(), once for each call: the
+** lane's own row, else the row for every lane, whose lane is NULL, else what is
+** built in.  A claim reads its limits by the same lookup.
 **
 ** A database in which claimq_policy() was never called does not look, and its
 ** claims do not look where no policy ever said anything that concerns them
 ** (CQ_SET_CLAIMS): one that only says how long jobs are kept, or how often they
-** are tried, costs them nothing.  Two things in a policy change what the
-** shortest statements must do, which read nothing before they write: strict and
-** max_runtime_ms concern renew and complete, reclaim and admission a submit.
-** The settings of the database tell whether any policy ever said them:
-** CQ_SET_STRICT, CQ_SET_RUNTIME, CQ_SET_COMING.
+** are tried, costs them nothing.  The shortest statements read nothing before
+** they write, so they must know of some options: strict and max_runtime_ms
+** concern renew and complete, reclaim and admission a submit.  The settings of
+** the database tell whether any policy ever had these: CQ_SET_STRICT,
+** CQ_SET_RUNTIME, CQ_SET_COMING.
 **
 ** What limits do is in lane/limit.c.
 */

@@ -7,10 +7,11 @@
 **     SELECT claimq_resolve(1, 'no, says Bob');         -- 0: it has ended
 **     SELECT result FROM claimq_job WHERE job_id=1;     -- yes, says Ann
 **
-** A signal, a webhook, somebody's approval is such a job: it stands in a lane
-** that no worker claims from, others wait for it, and it does not matter
-** whether it is resolved before they begin to wait or later.  What follows is
-** the same as when a worker completes a job: the event, and those who wait.
+** A signal, a webhook, somebody's approval is such a job: it is in a lane that
+** no worker claims from, others wait for it, and it does not matter whether it
+** is resolved before they begin to wait or later.  The consequences are the
+** same as when a worker completes a job: the event, and the jobs that wait go
+** on.
 */
 #include "lane.h"
 

@@ -38,12 +38,12 @@
 ** as JSON under the names they have in claimq_submit(), as a dead letter keeps
 ** them.
 **
-** If the file of its timezone is not there, a schedule that is due stays due,
-** and claims do as if it were not: it must not stop the lane.  claimq_why and
-** claimq_check say so, and the first claim after the file is back goes on.  If
-** the file has changed, or somebody has written next_at_ms by hand, that may be
-** none of its times any more; a claim that finds it come therefore counts from
-** the last time that came.
+** If the file of its timezone is missing, a schedule that is due stays due, and
+** claims ignore it: it must not stop the lane.  claimq_why and claimq_check say
+** so, and the first claim after the file is back goes on.  If the file has
+** changed, or somebody has written next_at_ms by hand, next_at_ms may no longer
+** be one of its times; so a claim that finds it due counts from the last time
+** that came.
 **
 ** core/cron.c has the rules of time; this file finds the words for what is
 ** wrong with a schedule: which field, and what it may hold.
@@ -197,7 +197,7 @@ static const CqArgDef cqCronNextArg[] = {
   { CQ_ARG(TEXT, "spec"), .mFlag = CQ_A_REQUIRED,
     .zDoc = "five cron fields, a word such as @daily, or 'every 90 s'" },
   { CQ_ARG(INT, "after_ms"), .mFlag = CQ_A_REQUIRED, .iMin = CQ_I64_MIN,
-    .zDoc = "the time after which it is wanted" },
+    .zDoc = "find the first time after this one" },
   { CQ_ARG(ANY, "timezone"),
     .zDoc = "local time: minutes east of UTC, or a place: Europe/Berlin" },
 };

@@ -8,8 +8,8 @@
 **                          'on_duplicate', 'replace');      -- 2, now with y
 **
 ** A submit without a source key or a group is one INSERT, and looks up nothing
-** before.  The list of required capabilities is written in the one way there is
-** to write that set.
+** before.  The list of required capabilities is written in a canonical form, so
+** that equal sets are equal texts.
 */
 #include "lane.h"
 

@@ -11,8 +11,8 @@
 **
 ** Letters are claimed like everything else: oldest first, one claim for the
 ** whole call.  complete resolves them, reject discards them, release and retry
-** make them pending again.  Resolved and discarded letters stay as a record
-** until claimq_vacuum() removes them.
+** make them pending again.  Resolved and discarded letters stay as a record for
+** a while (keep_ms).
 **
 ** The column `attempts` of a claimed letter is the letter's own: the attempts
 ** of the work that failed, plus one for every retry of the letter.
@@ -305,7 +305,7 @@ static const CqArgDef cqRequeueArg[] = {
 #define CQ_RO_TOKEN 1
 static const CqArgDef cqRequeueOpt[] = {
   { CQ_ARG(TEXT, "claim_id"), .zDoc = "of the caller's claim of the letter" },
-  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of the same" },
+  { CQ_ARG(TEXT, "lease_token"), .zDoc = "of that claim" },
   CQ_ARG_NOW,
   CQ_ARG_REQUEST,
 };

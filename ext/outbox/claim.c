@@ -3,9 +3,9 @@
 ** messages, and stamps it; and when a claim could succeed, or why it cannot.
 **
 ** Messages that came by a plain INSERT have no numbers yet (see number.c).  An
-** empty index says that there are none, as mostly.  Else the partitions that
-** have some are looked at one by one, those that have no others: the first of
-** each is in line with what waits elsewhere.
+** empty index says that there are none, which is the usual case.  Otherwise the
+** claim looks, one by one, at the partitions that have only such messages: the
+** first of each waits in line with the other partitions.
 */
 #include "outbox.h"
 

@@ -5,7 +5,7 @@
 **     SELECT seq FROM claimq_message;
 **     -- NULL
 **
-** Any program can write them, also one that has never heard of claimq: they
+** Any program can write them, even one that has never heard of claimq: they
 ** have no number.  They stand behind all messages of their partition that have
 ** one, in the order of message_id, so that everybody knows which numbers they
 ** will get.  Calls that only look, and claims while they look, read them as

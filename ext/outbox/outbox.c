@@ -57,10 +57,10 @@ static const CqArgDef cqQueueOpt[] = {
     .zDoc = "1: a partition that failed gets smaller batches" },
   [CQ_QO_LEASE] =
   { CQ_ARG(INT, "lease_ms"), .iDefault = 30000,
-    .zDoc = "of claims that do not say it" },
+    .zDoc = "the lease of claims that give none" },
   [CQ_QO_MAX] =
   { CQ_ARG(INT, "max"), .iMin = 1, .iDefault = 100,
-    .zDoc = "of claims that do not say it" },
+    .zDoc = "the max of claims that give none" },
   [CQ_QO_BACKOFF] =
   { CQ_ARG(INT, "backoff_ms"), .iDefault = 1000,
     .zDoc = "how long a partition pauses after its first retry" },
@@ -119,7 +119,7 @@ static const CqArgDef cqOutboxOpt[] = {
     .zDoc = "how many of the messages are done, from the first" },
   { CQ_ARG(JSON, "rejected"),
     .mVerb = 1<<CQ_COMPLETE|1<<CQ_RETRY|1<<CQ_REJECT,
-    .zDoc = "of these the ones that become dead letters: "
+    .zDoc = "which of these become dead letters: "
             "[{\"seq\":N,\"reason\":\"...\"}]" },
 };
 

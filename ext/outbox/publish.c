@@ -2,9 +2,9 @@
 ** outbox/publish.c: claimq_publish(queue, payload [, option, value]...) -> seq.
 **
 ** A key decides the partition, and the message gets the next number there.
-** Messages of plain INSERTs that are there get theirs first: see number.c.  If
-** they are very many the message stands behind them without a number, too, and
-** the answer is the one that it will get.
+** Messages of plain INSERTs in that partition get theirs first: see number.c.
+** If there are very many, the new message stands behind them without a number,
+** too, and the answer is the number that it will get.
 */
 #include "outbox.h"
 

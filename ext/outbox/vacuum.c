@@ -1,10 +1,11 @@
 /*
-** outbox/vacuum.c: processed messages are forgotten.
+** outbox/vacuum.c: removing processed messages.
 **
 ** A message is kept for keep_ms after it was published, and until it is
-** processed; until then its source key is taken.  Those of a partition go in
-** the order of their numbers, and vacuumed_seq says how far that got.  The
-** calls that complete a claim of the partition remove them, some at a time.
+** processed; until then its source key is taken.  Those of a partition are
+** removed in the order of their numbers, and vacuumed_seq says how far that
+** got.  The calls that complete a claim of the partition remove them, some at a
+** time.
 */
 #include "outbox.h"
 

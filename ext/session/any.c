@@ -1,10 +1,10 @@
 /*
 ** session/any.c: a claim of any session chooses one.
 **
-** It takes the first that has something to give, in the order of their first
-** claimable batches.  Without more it reads the streams of all sessions; in a
-** database that keeps a row for each session (sql/schema/session.sql) it goes
-** by these rows.
+** It takes the first session that has something to give, in the order of their
+** first claimable batches.  As a rule it reads the streams of all sessions; in
+** a database that keeps a row for each session (sql/schema/session.sql) it
+** reads these rows.
 */
 #include "session.h"
 

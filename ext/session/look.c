@@ -7,13 +7,13 @@
 **     SELECT payload FROM claimq(NULL, 'a');    -- hi: but a claim finds it
 **     SELECT * FROM claimq_session;             -- chat-1|...
 **
-** Whoever changes the batches of a session so that more can be claimed of it
-** than is known looks at it afterwards, in the same task, and writes what has
-** changed; who makes less of it leaves that to the claim that meets the session
-** next.  Batches that came by a plain INSERT have no batch id yet, and an index
-** has those: the next claim of any session looks at their sessions itself,
-** gives them their ids, and writes what is known of them now, of CQ_NEW_MOST at
-** most.
+** A call that makes more of a session claimable than its row says looks at the
+** session afterwards, in the same task, and writes what has changed; a call
+** that makes less claimable leaves that to the next claim that meets the
+** session.  Batches that came by a plain INSERT have no batch id yet, and are
+** found by an index: the next claim of any session looks at their sessions,
+** gives the batches their ids, and writes what is known of the sessions now,
+** for at most CQ_NEW_MOST batches.
 */
 #include "session.h"
 

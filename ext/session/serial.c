@@ -1,7 +1,7 @@
 /*
-** session/serial.c: serial claims, of which a session has one at a time.
+** session/serial.c: serial claims.  A session has one of these at a time.
 **
-** Such a claim asks what the rest of the session does: is a batch of it held,
+** Such a claim asks about the rest of the session: is one of its batches held,
 ** and is there one that waits for its retry, behind which nothing may be
 ** delivered?
 */

@@ -24,7 +24,7 @@
 ** sessions, to find the first one that has something to give, then with those
 ** of that session.
 **
-** A serial claim also asks what the rest of the session does: is a batch of it
+** A serial claim also asks about the rest of the session: is one of its batches
 ** held, and is there one that waits for its retry, behind which nothing may be
 ** delivered?
 **

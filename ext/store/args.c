@@ -8,8 +8,9 @@
 **     claimq: bad_argument: lease_ms must be an integer >= 0, got TEXT 'x'
 **
 ** Some bindings bind every number as REAL, others everything as TEXT.  So where
-** an integer is meant a REAL with an integral value will do, and a TEXT that is
-** a decimal integer and nothing else.  Where text is meant only TEXT will do.
+** an integer is wanted, a REAL with an integral value will do, and so will a
+** TEXT that is a decimal integer and nothing else.  Where text is wanted, only
+** TEXT will do.
 */
 #include "claimq_int.h"
 

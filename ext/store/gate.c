@@ -1,10 +1,11 @@
 /*
 ** gate.c: writers that wait for each other instead of sleeping.
 **
-** Whoever meets SQLite's write lock sleeps 1 to 100 ms and looks again: of
-** several workers most sleep while the lock is free, and one of them has bad
-** luck for seconds.  So calls of claimq's that write in a transaction of their
-** own go through a gate, and who finds it closed is woken by who opens it:
+** A writer that meets SQLite's write lock sleeps 1 to 100 ms and looks again:
+** of several workers most sleep while the lock is free, and one of them has bad
+** luck for seconds.  So calls of claimq that write in a transaction of their
+** own go through a gate.  A call that finds it closed sleeps, and the call that
+** opens it wakes one sleeper:
 **
 **     int bIn = claimqGateEnter(pConn);
 **     ...take the lock, write, commit...
@@ -15,42 +16,42 @@
 **     SELECT claimq__gate(1); BEGIN IMMEDIATE; ...; COMMIT;
 **     SELECT claimq__gate(0);
 **
-** The gate is a hint.  SQLite's own lock decides, and whoever does not come
-** through within a short time goes on without the gate, to SQLite's lock and
-** the user's busy timeout, as if there were none.  So it may be wrong, it may
-** be lost, and those who know nothing of it only wait longer.
+** The gate is a hint.  SQLite's own lock decides.  A call that does not get
+** through within a short time goes on to SQLite's lock and the user's busy
+** timeout, as if there were no gate.  So the gate may be wrong or lost, and
+** writers that do not use it only wait longer.
 **
 ** Where it is
 **
 ** In WAL mode all connections to a file share the memory of its -shm.  Its
-** bytes 120 to 127 are there only to be locked, their content means nothing to
+** bytes 120 to 127 are there only to be locked; their content means nothing to
 ** SQLite: see WalCkptInfo in its wal.c.  The first four are the gate, the
-** others count who came through:
+** others count the calls that got through:
 **
 **     0                 open
 **     CQ_GATE_WAITED    open, and somebody sleeps; see claimqGateLeave()
-**     CQ_GATE_GIVEN     open for one who was woken, and for nobody else
+**     CQ_GATE_GIVEN     open for a call that was woken, and for no other
 **     mark              closed by the connection with that mark
 **     mark | WAITED     ... and somebody sleeps
 **
 ** There is no gate where there is no such memory (rollback journals, databases
 ** in memory, locking_mode=EXCLUSIVE), with a VFS that is not SQLite's own, on
-** systems other than Linux, whose futex makes a process sleep on a word, and
-** with -DCLAIMQ_POLL.
+** systems other than Linux (a process sleeps on the word by a futex), and with
+** -DCLAIMQ_POLL.
 **
 ** Turns
 **
-** Strictly in turn would be a convoy: each call would wait until the next
-** process is awake.  So who comes while the gate is open goes through, even if
-** others sleep; and a connection that is expected back at once leaves the gate
-** open without waking anybody, until its turn has lasted CQ_GATE_TURN.  Then
-** the gate is given to a sleeper.  (That one of those who wait stays awake for
-** a while and tries again and again brings no more jobs, longer waits, and a
-** third more processor time.)
+** Turns in strict order would make a convoy: each call would wait until the
+** next process is awake.  So a call that comes while the gate is open goes
+** through, even if others sleep; and a connection that is expected back at once
+** leaves the gate open without waking anybody, until its turn has lasted
+** CQ_GATE_TURN.  Then it gives the gate to a sleeper.  (Letting one of those
+** that wait stay awake for a while and try again and again brings no more jobs,
+** longer waits, and a third more processor time.)
 **
-** Who dies inside leaves the gate closed.  If nobody came through while another
-** slept for CQ_GATE_NAP, that one looks whether anybody really has SQLite's
-** lock, by trying it.
+** A process that dies inside leaves the gate closed.  If nobody got through
+** while a call slept for CQ_GATE_NAP, that call tries SQLite's lock, to see
+** whether anybody really has it.
 */
 #include "claimq_int.h"
 
@@ -95,7 +96,7 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
 #define CQ_GATE_TURN   1000       /* Microseconds: see above */
 #define CQ_GATE_NAP    5000
 #define CQ_GATE_MOST   1000000    /* Nobody waits longer */
-#define CQ_GATE_SOON   100        /* Who is back after this was expected */
+#define CQ_GATE_SOON   100        /* Back within this: was expected */
 #define CQ_GATE_AGAIN  64         /* If there is no gate, each 64th call of a
                                   ** connection asks again */
 
@@ -106,8 +107,8 @@ static i64 cqGateTime(void){
 }
 
 /*
-** Sleep while the word is iWord, at most us microseconds.  0 if that time is
-** over, or the system cannot do it; else 1.
+** Sleep while the word is iWord, at most us microseconds.  Returns 0 if that
+** time is over, or the system cannot do it; else 1.
 */
 static int cqGateSleep(u32 *pWord, u32 iWord, i64 us){
   struct { long s; long ns; } t;  /* As the kernel wants it */
@@ -132,7 +133,8 @@ static u32 cqGateLook(u32 *pWord){
 
 /*
 ** The file of the database, or of its journal.  That of a WAL is in memory that
-** goes when the mode is left, so that it tells whether it is the same still.
+** is freed when the mode is left, so its address tells whether it is still the
+** same.
 */
 static sqlite3_file *cqGateFile(CqConn *pConn, int eWhich){
   sqlite3_file *pFile = 0;
@@ -142,8 +144,8 @@ static sqlite3_file *cqGateFile(CqConn *pConn, int eWhich){
 }
 
 /*
-** Does a journal begin as a WAL does?  To ask SQLite for its mode would read
-** main, before the call that is about to.
+** Does the journal begin like a WAL?  Asking SQLite for the mode would read
+** main, before the call itself does.
 */
 static int cqGateIsWal(sqlite3_file *pFile){
   static const unsigned char aMagic[] = { 0x37, 0x7f, 0x06 };
@@ -175,10 +177,10 @@ static int cqGateShared(CqConn *pConn){
 }
 
 /*
-** SQLite opens a WAL when it reads the schema, and that when it prepares a
-** statement: one that many calls need.  Without a WAL that might wait for a
-** lock, and the call would wait once more; byte 18 of the file says 2 if there
-** is one.
+** SQLite opens a WAL when it reads the schema, and reads the schema when it
+** prepares a statement: prepare one that many calls need.  Without a WAL that
+** might wait for a lock, and the call would wait once more; byte 18 of the file
+** is 2 if there is a WAL.
 */
 static void cqGateOpen(CqConn *pConn){
   sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
@@ -231,10 +233,10 @@ static u32 *cqGateWord(CqConn *pConn){
 }
 
 /*
-** Does nobody have SQLite's write lock?  The first of the eight locks of a -shm
-** is that of the writer.  It is tried as one that is shared: SQLite does not
-** see that an exclusive one of the same cache is there already, and to undo
-** that would undo both.
+** Is SQLite's write lock free?  It is the first of the eight locks of a -shm.
+** It is tried as a shared lock.  If a connection that shares our cache has it,
+** SQLite does not see that an exclusive one is there already, and to undo ours
+** would undo both.
 */
 static int cqGateFree(CqConn *pConn){
   sqlite3_file *pFile = cqGateFile(pConn, SQLITE_FCNTL_FILE_POINTER);
@@ -246,8 +248,8 @@ static int cqGateFree(CqConn *pConn){
 }
 
 /*
-** Has another connection the same cache?  Then SQLite divides its memory by how
-** many they are.
+** Does another connection share the cache?  Then SQLite divides its memory by
+** the number of these connections.
 */
 static int cqGateCacheShared(CqConn *pConn){
   int nUsed = 0, nShare = 0, nHigh = 0;
@@ -258,8 +260,8 @@ static int cqGateCacheShared(CqConn *pConn){
 }
 
 /*
-** How long may this call wait, in microseconds?  Not at all if the user has a
-** busy handler of his own, or none.
+** How long may this call wait, in microseconds?  Not at all if the user has set
+** a busy handler, or no busy timeout.
 */
 static i64 cqGatePatience(CqConn *pConn){
   i64 us;
@@ -271,10 +273,11 @@ static i64 cqGatePatience(CqConn *pConn){
 }
 
 /*
-** Close the gate if it is open for who waits: 1.  It is not while its last user
-** is expected back, and only for who was woken if it was given.  Else the word
-** says that somebody sleeps: *piSleep.  If another was faster, it is not that
-** word, and nobody will sleep on it.
+** Close the gate if it is open for this call, which waits: 1.  It is not open
+** while its last user is expected back, and a gate that was given is open only
+** for the call that was woken.  Otherwise make the word say that somebody
+** sleeps: *piSleep.  If another call was faster, the word is not *piSleep, and
+** a sleep on it ends at once.
 */
 static int cqGateTake(
   const CqGate *pGate, u32 *pWord, int bWoken, u32 *piSleep
@@ -287,9 +290,9 @@ static int cqGateTake(
 }
 
 /*
-** Nobody opened the gate for a while.  If nobody came through either, and
-** nobody has SQLite's lock, then who closed it is gone, or who was expected
-** does not come: close it, 1.
+** Nobody has opened the gate for a while.  If nobody got through either, and
+** nobody has SQLite's lock, then the call that closed it is gone, or the one
+** that was expected does not come: close it, 1.
 */
 static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
   u32 iWord = cqGateLook(pWord);
@@ -298,10 +301,10 @@ static int cqGateSeize(CqConn *pConn, u32 *pWord, u32 iSeen){
 }
 
 /*
-** Wait until the gate is closed behind us: 1.  0 if that takes too long; or at
-** once if the cache is shared, because the lock that others wait for may be
-** that of a connection which has the same file, and SQLite does not wait there
-** either.
+** Wait until this call has closed the gate behind itself: 1.  Returns 0 if that
+** takes too long; or at once if the cache is shared: the lock that others wait
+** for may be that of a connection with the same cache, and SQLite does not wait
+** there either.
 */
 static int cqGateWait(CqConn *pConn, u32 *pWord){
   const CqGate *pGate = &pConn->gate;
@@ -320,9 +323,9 @@ static int cqGateWait(CqConn *pConn, u32 *pWord){
 }
 
 /*
-** Before a call that is likely to write.  If it will do so in a transaction of
-** its own, and comes through in time, the gate is closed behind it: 1.  0 also
-** if the connection is inside already.
+** Before a call that is likely to write.  If it will write in a transaction of
+** its own, and gets through in time, the gate is closed behind it: 1.  Returns
+** 0 otherwise, and if the connection is inside already.
 */
 CQ_PRIV int claimqGateEnter(CqConn *pConn){
   CqGate *pGate = &pConn->gate;
@@ -374,16 +377,16 @@ CQ_PRIV void claimqGateLeave(CqConn *pConn, int eCall){
 }
 
 /*
-** Is the connection inside still?  The mode of the journal may have changed
-** since it entered, and the memory be gone.
+** Is the connection still inside?  The mode of the journal may have changed
+** since it entered, and the memory may be gone.
 */
 static int cqGateInside(CqConn *pConn){
   return pConn->gate.pWord && pConn->gate.pWord==cqGateWord(pConn);
 }
 
 /*
-** claimq__gate(): before a transaction of the caller's, and after it.  1 if the
-** connection is inside.
+** claimq__gate(): before the caller's own transaction, and after it.  Returns 1
+** if the connection is inside.
 */
 CQ_PRIV int claimqGateTurn(CqConn *pConn, int bEnter){
   CqGate *pGate = &pConn->gate;
@@ -394,8 +397,8 @@ CQ_PRIV int claimqGateTurn(CqConn *pConn, int bEnter){
 }
 
 /*
-** Inside: how many frames the WAL has, whoever wrote them; 0 if the database
-** has all of them, or if this is not known.
+** How many frames the WAL has, whoever wrote them, if the connection is inside;
+** 0 if the database has all of them, or if the number is not known.
 */
 CQ_PRIV int claimqGateFrames(CqConn *pConn){
   const char *pShm = (const char*)pConn->gate.pWord;

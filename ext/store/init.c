@@ -4,21 +4,21 @@
 **     SELECT claimq_init();                  -- 1, the schema version
 **     SELECT claimq_init('serial', 1);       -- the same, and a setting
 **
-** Those objects of sql/schema/ that are missing are created one by one, in one
-** transaction.  Where claimq_meta is missing and something has one of claimq's
+** The missing objects of sql/schema/ are created one by one, in one
+** transaction.  If claimq_meta is missing and something has one of claimq's
 ** names, nothing is touched.
 **
-** The tables are divided into features (mksql.tcl has how).  Those of lanes, of
-** contests and of dead letters are in every database.  Those of others come
-** when they are first used: a put that misses some creates them, in its own
+** The tables are divided into features (mksql.tcl says how).  Every database
+** has those of lanes, contests and dead letters.  Those of other features come
+** when they are first used: a put that lacks some creates them, in its own
 ** transaction (claimqMakes()); or claimq_init('sessions', 1) does, or
 ** claimq_init('all', 1).  A feature that is there stays.
 **
 ** An index, trigger or view of claimq's that somebody has changed is made
 ** again; claimq_check tells of it.  A table that somebody has changed is left
-** alone if claimq's statements fit it, which is found out by preparing them.
-** Where all tables are as they were made there is nothing to find out: every
-** program may call claimq_init() when it connects.
+** alone if claimq's statements fit it; preparing them shows whether they do.
+** If all tables are as they were made, none is prepared, so every program may
+** call claimq_init() when it connects.
 */
 #include "claimq_int.h"
 
@@ -722,7 +722,7 @@ CQ_PRIV const CqFuncDef *claimqSchemaFuncs(int *pnFunc){
   static const CqFuncDef aFunc[] = {
     { .zName = "claimq_init", .eKind = CQ_F_INIT, .aOpt = cqInitOpt,
       .nOpt = CQ_ARRAYSIZE(cqInitOpt), .xFunc = cqInitFunc,
-      .zDoc = "create the tables that are missing; keep settings" },
+      .zDoc = "create the tables that are missing; store settings" },
   };
   *pnFunc = CQ_ARRAYSIZE(aFunc);
   return aFunc;

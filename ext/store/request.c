@@ -10,14 +10,14 @@
 **     SELECT claimq_submit('mail', 'hello', 'request', 'r-1');     -- 7 again
 **
 ** The first call remembers its answer in claimq_request, in the transaction in
-** which it acts.  Of a claim the claim ids are remembered, and a repeat gives
+** which it acts.  For a claim it remembers the claim ids, and a repeat gives
 ** the rows that these claims still hold.  A claim that took nothing is not
-** remembered, nor is a call that raised.
+** remembered, nor is a call that raised an error.
 **
 ** A request belongs to one call: the function, its first argument (the scope;
-** of a verb the claim id) and the owner, if there is one.  To use it for
-** another call is a conflict.  Answers are kept for at least a day: each call
-** that adds one removes up to two that are older.
+** for a verb the claim id) and the owner, if there is one.  Using it for
+** another call raises request_reused.  Answers are kept for at least a day:
+** each call that adds one removes up to two that are older.
 **
 ** claimqRun() calls claimqRequestFind() before a task loads and
 ** claimqRequestKeep() after it has written.  A call without a request is not

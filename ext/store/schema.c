@@ -1,5 +1,5 @@
 /*
-** schema.c: what main has of claimq's tables, and finding out what is wrong
+** schema.c: which of claimq's tables main has, and finding out what is wrong
 ** when a statement fails.
 **
 ** A database is claimq's if it has the table claimq_meta with a schema version.
@@ -9,9 +9,9 @@
 ** as it was given: one look at sqlite_schema tells the state of all of them.
 **
 ** Not every database has all tables: those of a feature come when it is first
-** used (see init.c).  A feature is there if one of its tables is.  For the
-** tables of one that is not there vtab/absent.c stands in, and is empty; but it
-** has no indexes, so that a statement that names one must do without.
+** used (see init.c).  A feature is there if one of its tables is.  For missing
+** tables vtab/absent.c has empty ones; but these have no indexes, so a
+** statement that names an index must do without it.
 **
 ** The cache of statements (stmt.c) asks here before it prepares its first, and
 ** when one fails: so nothing here uses the cache.

@@ -5,9 +5,9 @@
 ** the statements of sql/ it has used.  Two things make that less simple than
 ** it sounds:
 **
-**   *  sqlite3_close() refuses while a statement is unfinalized, and runs the
-**      destructors of functions only after it has looked.  What it does first
-**      is to disconnect virtual tables.  So the cache belongs to one: the
+**   * sqlite3_close() refuses while a statement is unfinalized, and runs the
+**      destructors of functions only after it has looked.  But first it
+**      disconnects virtual tables.  So the cache belongs to one of these: the
 **      eponymous table claimq_stmt of conn.c, whose xDisconnect empties it.  It
 **      is connected before the first statement is cached.
 **
@@ -18,9 +18,9 @@
 ** No cached statement may read claimq_stmt: it would keep its owner alive.
 **
 ** A statement may name tables of a feature that is not there yet.  SQLite then
-** finds what stands in for them (vtab/absent.c), and when they are there it
-** prepares the statement again, as always, and finds them.  Only the indexes
-** that it names must be left out; then it is not kept.
+** finds the empty tables of vtab/absent.c instead, and once the real ones are
+** there it prepares the statement again, as always, and finds them.  Meanwhile
+** the indexes that the statement names are left out, and it is not kept.
 */
 #include "claimq_int.h"
 

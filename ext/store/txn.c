@@ -22,7 +22,7 @@
 ** are a single statement.
 **
 ** What "the same transaction" is, and how it is given up, depends on where the
-** call stands; main is the state of the main database at entry:
+** call is made; main is the state of the main database at entry:
 **
 **   autocommit  main     called from    what is done
 **   ----------  -------  -------------  ----------------------------------
@@ -40,17 +40,17 @@
 **   yes         unread   a function     SAVEPOINT, load, apply, RELEASE; BUSY:
 **                                       roll back, and again with lock first
 **
-** A task says what it needs to write what it has loaded (CQ_NEED_*).  One
-** write needs no savepoint where a transaction is open anyway: a statement is
-** atomic.  Inside a writing statement there can be no savepoint (SAVEPOINT
+** A task says what it needs in order to write what it has loaded (CQ_NEED_*).
+** One write needs no savepoint where a transaction is open anyway: a statement
+** is atomic.  Inside a writing statement there can be no savepoint (SAVEPOINT
 ** answers SQLITE_BUSY).  There a task of several writes is refused as
 ** nested_write before it has written; upkeep is left out; and a write that may
 ** have to be undone is made, because raising an error then undoes the whole
 ** outer statement.  That is not so inside the user's own transaction, where
 ** SQLite keeps no journal for a statement that writes one row: there
-** claimqCheckNested() refuses functions that write in the first place, and what
-** a claim writes stands inside a statement of claimq's own that has a journal:
-** see cqTxnAlone().
+** claimqCheckNested() refuses functions that write in the first place, and a
+** claim writes inside a statement of claimq's own that has a journal: see
+** cqTxnAlone().
 **
 ** The lock is taken by an UPDATE with WHERE 0, not by BEGIN IMMEDIATE, which
 ** would lock attached databases as well.
@@ -85,9 +85,9 @@ static int cqTxnLockStmt(const CqTask *pTask){
 }
 
 /*
-** Run a statement of a few steps that a progress handler keeps stopping.  Where
-** in it SQLite asks the handler depends on the steps that the statement has
-** taken so far: each try moves on, until it is done.
+** Run a statement of a few steps that a progress handler keeps stopping.  At
+** which step SQLite asks the handler depends on the steps that the statement
+** has taken so far: each try gets further, until it is done.
 */
 static void cqTxnInsist(CqOp *p, int eStmt){
   int i;
@@ -103,8 +103,8 @@ static void cqTxnInsist(CqOp *p, int eStmt){
 ** Undo what happened since SAVEPOINT, keeping op's error.
 **
 ** After sqlite3_interrupt() no statement runs until the outer one ends, so
-** ROLLBACK TO fails.  But an interrupted *write* makes SQLite roll the whole
-** transaction back; the lock statement is one.  That is what is wanted when
+** ROLLBACK TO fails.  But an interrupted *write*, such as the lock statement,
+** makes SQLite roll the whole transaction back.  That is what is wanted when
 ** the savepoint is the transaction (bWhole), and all that can be done when it
 ** is not.
 */
@@ -125,10 +125,10 @@ static void cqTxnUndo(CqOp *p, const CqTask *pTask, int bWhole){
 }
 
 /*
-** Must statements be prepared anew?  SQLite marks all of a connection as
-** expired at once (an index was made, an authorizer set, ...), and prepares
-** each again when it is next run: so one that does nothing speaks for all of
-** them.
+** Must statements be prepared anew?  SQLite marks all statements of a
+** connection as expired at once (an index was made, an authorizer set, ...),
+** and prepares each again when it is next run: so one statement that does
+** nothing tells about all of them.
 */
 static int cqTxnExpired(CqOp *p){
   int bNew = p->pConn->apStmt[CQ_SQL_TXN_PROBE]==0;
@@ -142,8 +142,8 @@ static int cqTxnExpired(CqOp *p){
 }
 
 /*
-** Have the statements ready that end a savepoint: once it is open, neither
-** running out of memory nor an interrupt must keep them from being prepared.
+** Prepare the statements that end a savepoint: once it is open, neither lack of
+** memory nor an interrupt may keep them from being prepared.
 */
 static void cqTxnReady(CqOp *p, const CqTask *pTask){
   const int aStmt[] = {
@@ -175,11 +175,11 @@ static void cqTxnReady(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** CREATE INDEX makes all prepared statements expire, and after an interrupt,
-** or when memory ran out inside a statement, SQLite prepares none until the
+** CREATE INDEX makes all prepared statements expire, and after an interrupt, or
+** when memory ran out inside a statement, SQLite prepares none until the
 ** outermost one ends: then nothing could undo the savepoint.  But a *write*
 ** that is under way when this happens makes SQLite roll back everything.  So
-** one is kept under way: *pS, whose pStmt is 0 if op has an error or gets one
+** keep a write under way: *pS, whose pStmt is 0 if op has an error or gets one
 ** here.
 */
 CQ_PRIV void claimqTxnGuard(CqOp *p, CqStmt *pS){
@@ -199,8 +199,8 @@ CQ_PRIV void claimqTxnUnguard(CqOp *p, CqTask *pTask, CqStmt *pS){
 }
 
 /*
-** Open a savepoint: 1.  0 if there can be none (a writing statement is under
-** way) or op has an error.
+** Open a savepoint: 1.  Returns 0 if there can be none (a writing statement is
+** under way) or op has an error.
 */
 static int cqTxnOpen(CqOp *p, const CqTask *pTask){
   int bAuto = sqlite3_get_autocommit(p->db);
@@ -251,12 +251,12 @@ static void cqTxnLock(CqOp *p, const CqTask *pTask){
 }
 
 /*
-** With journal_mode=OFF SQLite undoes nothing, and leaves it to chance what
-** becomes of the file.  One write is all that can be made there.
+** With journal_mode=OFF SQLite undoes nothing, and a rollback leaves the file
+** undefined.  So only a single write is allowed there.
 **
-** A journal that is open, of either kind, says that the mode is not OFF.  Only
-** where none is must the mode be asked for: SQLite prepares a PRAGMA again each
-** time it is run, which takes half as long as a claim.
+** If a journal of either kind is open, the mode is not OFF.  Ask for the mode
+** only where none is open: SQLite prepares a PRAGMA again each time it is run,
+** which takes half as long as a claim.
 */
 static void cqTxnJournal(CqOp *p){
   sqlite3_file *pFile = 0;
@@ -276,7 +276,7 @@ static void cqTxnJournal(CqOp *p){
 }
 
 /*
-** What is needed in all: to remember the answer is one more write, that must
+** What is needed in all: remembering the answer is one more write, which must
 ** not stay if the others are undone.
 */
 static int cqTxnNeed(const CqTask *pTask){
@@ -314,10 +314,10 @@ struct CqAlone {
 };
 
 /*
-** claimq__alone(task) -> 0: write the task, as part of the statement TXN_ALONE.
-** If that fails so does the statement, and SQLite undoes what both have done;
-** the error stays in the task's own op.  Called by anybody else the function
-** does nothing.
+** claimq__alone(task) -> 0: write the task, as part of the statement
+** TXN_ALONE.  If that fails so does the statement, and SQLite undoes what both
+** have done; the error stays in the task's own op.  If anybody else calls it,
+** the function does nothing.
 */
 static void cqAloneFunc(CqOp *p, CqCall *pCall){
   CqAlone *pA = (CqAlone*)sqlite3_value_pointer(pCall->apVal[0], CQ_ALONE_TYPE);
@@ -363,11 +363,11 @@ CQ_PRIV const CqFuncDef *claimqTxnFuncs(int *pnFunc){
 }
 
 /*
-** Write inside a writing statement, where there is no savepoint.  In
-** autocommit an error undoes that statement, and with it what is written here.
-** In the user's transaction it may not: SQLite keeps a journal only for
-** statements that it thinks may fail half-way.  There a statement of claimq's
-** own has one.
+** Write inside a writing statement, where there is no savepoint.  In autocommit
+** an error undoes that statement, and with it what is written here.  In the
+** user's transaction it may not: SQLite keeps a journal only for statements
+** that it thinks may fail half-way.  So there the write is made inside a
+** statement of claimq's own that has one.
 */
 static void cqTxnAlone(CqOp *p, CqTask *pTask, int bWhole){
   CqAlone alone;
@@ -418,8 +418,8 @@ static void cqTxnApply(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Load, unless the call is a repeated one.  What a function answers is always
-** remembered, of claims what took something.
+** Load, unless the call is a repeated one.  The answer of a function is always
+** remembered, that of a claim only if it took something.
 */
 static void cqTxnLoad(CqOp *p, CqTask *pTask){
   if( p->rc ) return;
@@ -442,9 +442,9 @@ static void cqTxnLoad(CqOp *p, CqTask *pTask){
 
 /*
 ** Load where main was not read before.  The clock may have been read before
-** main was, and to read main may have meant to wait for somebody who wrote.  If
-** the clock has gone on, load again: what is read is the same, nobody can
-** change it before it is written, and a job that came in between is found.
+** main was, and reading main may have waited for another writer.  If the clock
+** has moved on, load again: nobody can have changed what was read, and a job
+** that came in between is found.
 */
 static void cqTxnRead(CqOp *p, CqTask *pTask){
   cqTxnLoad(p, pTask);
@@ -486,9 +486,10 @@ static void cqTxnWhole(CqOp *p, CqTask *pTask, int bLock){
 }
 
 /*
-** Is a checkpoint due, each n pages, of a connection that has written nOwn
-** since it last asked?  (One that others keep from ending is not tried again at
-** once; nor need the length of the WAL be looked up before that.)
+** Is a checkpoint due, every n pages, for a connection that has written nOwn
+** pages since it last asked?  (A checkpoint that others keep from ending is not
+** tried again at once; nor need the length of the WAL be looked up before
+** that.)
 */
 static int cqCheckpointDue(CqConn *pConn, int nOwn, int n){
   return nOwn>=n || (nOwn>=n/16 && claimqGateFrames(pConn)>=n);
@@ -496,13 +497,13 @@ static int cqCheckpointDue(CqConn *pConn, int nOwn, int n){
 
 /*
 ** SQLite checkpoints the WAL after a commit, but not after one inside another
-** statement, which still reads main.  A worker that completes each job by its
-** next claim makes no others: so before such a claim, while main is unread,
-** look how long the WAL is, and do as SQLite would.  (SQLite looks a page up in
-** the WAL among all its versions there, so a long one makes each call slower:
-** twice, with 16 connections that each looked at its own pages alone.)  If the
-** length is not known, what this connection has written since counts.  What
-** fails here is not the claim.
+** statement, which still reads main.  A worker that completes each job in its
+** next claim makes no other commits: so before such a claim, while main is
+** unread, look how long the WAL is, and do as SQLite would.  (SQLite looks a
+** page up in the WAL among all its versions there, so a long one makes each
+** call slower: twice, with 16 connections that each looked at its own pages
+** alone.)  If the length is not known, count what this connection has written
+** since.  An error here does not fail the claim.
 */
 CQ_PRIV void claimqTxnCheckpoint(CqConn *pConn){
   int nPage = 0, nHigh = 0, n = 0, nOwn;
@@ -556,10 +557,10 @@ static void cqTxnFilter(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Is there nothing to do for claimq_init(), as mostly?  Then nobody needs to
-** allow it to make a table, as it does to take the lock.  An error found here
-** does not count: somebody else may have been at work between two looks.  But
-** one after which SQLite ends a statement around this one does.
+** Is there nothing to do for claimq_init(), as is usual?  Then it need not be
+** allowed to make a table, as it does to take the lock.  An error found here
+** does not count, because somebody else may have been at work between two
+** looks; but an error after which SQLite ends a statement around this one does.
 */
 static int cqTxnIdle(CqOp *p, CqTask *pTask){
   int rc;
@@ -586,7 +587,7 @@ static void cqTxnFunction(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Raise what it means that a put lacks tables and cannot create them: inside a
+** Raise the error of a put that lacks tables and cannot create them: inside a
 ** writing statement (rc is SQLITE_OK), or because an authorizer forbids it.
 */
 static void cqTxnMakeFails(CqOp *p, const CqTask *pTask){
@@ -631,7 +632,7 @@ static void cqTxnMakeAll(CqOp *p, CqTask *pTask, int bLock){
 }
 
 /*
-** Tables of a put were not there, and it has changed nothing: create them, and
+** Tables of a put were missing, and it has changed nothing: create them, and
 ** begin again, all or nothing.
 */
 static void cqTxnMake(CqOp *p, CqTask *pTask){
@@ -654,10 +655,10 @@ static void cqTxnMake(CqOp *p, CqTask *pTask){
 }
 
 /*
-** Are tables missing of which that is known at once?  Or is this a put in the
-** user's transaction, which has not read main yet, and there are no tables at
-** all?  If that were found out by reading, the lock could not be waited for any
-** more.
+** Is it known at once that tables are missing?  Or is this a put in the user's
+** transaction, which has not read main yet, and there are no tables at all?
+** After finding that out by reading, the call could no longer wait for the
+** lock.
 */
 static int cqTxnBare(CqOp *p, const CqTask *pTask){
   if( pTask->bLacks ) return 1;
@@ -715,8 +716,8 @@ static void cqTxnTry(CqOp *p, CqTask *pTask){
 }
 
 /*
-** The answer of a task becomes the result of the function, unless op has an
-** error.  A text is given away or freed: the task has none afterwards.
+** Make the answer of a task the result of the function, unless op has an
+** error.  A text is handed over or freed: the task has none afterwards.
 */
 CQ_PRIV void claimqTaskResult(
   const CqOp *p, CqTask *pTask, sqlite3_context *pCtx
@@ -812,9 +813,9 @@ CQ_PRIV void claimqCheckWritable(CqOp *p){
 ** The same, when main was read or is being written: it must also have our
 ** format.  A database that was open for writing stays so.  Triggers and views
 ** can be switched off at any time, and another release may bring the tables to
-** its own format; but then SQLite prepares all statements anew, and a task that
-** has read something when it is about to write knows: see claimqConnDoubt().
-** One that has not finds out while it writes: see claimqCheckClock().
+** its own format; but then SQLite prepares all statements anew.  A task that
+** has read something before it writes learns this from claimqConnDoubt(); one
+** that has not finds out while it writes: see claimqCheckClock().
 */
 CQ_PRIV void claimqCheckSure(CqOp *p){
   claimqCheckWritable(p);
@@ -826,10 +827,10 @@ CQ_PRIV void claimqCheckSure(CqOp *p){
 ** The same for the first claimq__clock() of the statement that pOp->pClock
 ** names, and read the clock.  If SQLite had to prepare that statement again,
 ** settings and format may have changed, and are read again, and triggers or
-** views may be switched off.  (To look at all this each time would take 4 % of
+** views may be switched off.  (Looking at all this each time would take 4 % of
 ** an enqueue.)  Raises schema_mismatch, unsupported, or clock_required if the
-** settings do not allow to read the clock: then 0.  The same if they have one
-** that the statement does not go with: its caller takes another one.
+** settings do not allow reading the clock, and then returns 0.  It also returns
+** 0 if a setting does not fit the statement: then the caller takes another one.
 */
 CQ_PRIV int claimqCheckClock(CqOp *pOp, sqlite3_context *pCtx){
   CqConn *pConn = pOp->pConn;
@@ -862,14 +863,14 @@ CQ_PRIV int claimqCheckClock(CqOp *pOp, sqlite3_context *pCtx){
 }
 
 /*
-** Is a writing statement of this connection under way?  1 if so; 0 if not, or
-** if op gets an error here.
+** Is a writing statement of this connection under way?  Returns 1 if so; 0
+** if not, or if op gets an error here.
 **
 ** SQLite counts them and tells nobody, but refuses a savepoint while there are
-** any.  What it counts are the statements that sqlite3_stmt_busy() and not
-** sqlite3_stmt_readonly() is true of, whether they call us or are half read.
-** To look at each takes less than a savepoint if they are few, which is so of
-** most connections; one that has many is looked through again now and then.
+** any.  It counts the statements for which sqlite3_stmt_busy() is true and
+** sqlite3_stmt_readonly() is not, whether they call us or are half read.  Most
+** connections have few statements, and looking at each takes less than a
+** savepoint; one that has many is looked through again now and then.
 */
 static int cqTxnWriting(CqOp *p){
   CqConn *pConn = p->pConn;
@@ -912,8 +913,9 @@ CQ_PRIV void claimqCheckDeleted(
 
 /*
 ** zWhat is a function that writes.  Inside the user's transaction it must not
-** stand in a writing statement: if that fails later, SQLite undoes what it
-** wrote itself, and keeps what the function wrote.  Raises nested_write there.
+** be called in a writing statement: if that statement fails later, SQLite
+** undoes what it wrote itself, and keeps what the function wrote.  Raises
+** nested_write there.
 */
 CQ_PRIV void claimqCheckNested(CqOp *p, const char *zWhat){
   if( p->rc || sqlite3_get_autocommit(p->db) ) return;

@@ -1,7 +1,7 @@
 /*
 ** watch.c: being woken when a file is written, by the operating system.
 **
-** This file and gate.c talk to the operating system itself.  A
+** This file, gate.c and zoneinfo.c talk to the operating system themselves.  A
 ** connection that waits has a CqWatch:
 **
 **     CqWatch *p = claimqWatchNew("/a/b.db");

@@ -15,9 +15,9 @@
 ** zoneinfo holds from then on.  Whatever the name, nothing but a regular file
 ** below the folder is opened.
 **
-** Together with watch.c this is all that asks the operating system itself.
-** Where there are no files (WASI), or none that zoneinfo is in (Windows), no
-** name is a zone.
+** Apart from gate.c and watch.c, this is the only file that asks the operating
+** system itself.  Where there are no files (WASI), or none that zoneinfo is in
+** (Windows), no name is a zone.
 */
 #include "claimq_int.h"
 
