@@ -67,9 +67,9 @@ while {[llength $argv]} {
 
 array set tests {
   ext/claimq_main.c      {load oom}
-  ext/contest/contest.c  {contest request oom ignore}
+  ext/contest/contest.c  {contest request oom ignore see}
   ext/engine/claim.c     {lane session contest letter plan oom ignore
-                          port_turns port_attempts request}
+                          port_turns port_attempts request corrupt grant}
   ext/engine/done.c      {done oom}
   ext/engine/look.c      {see wait session lane held oom wait_more}
   ext/engine/origin.c    {letter corrupt oom}
@@ -110,7 +110,7 @@ array set tests {
   ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep
                           headers step ignore}
   ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox}
+                          outbox_retry port_outbox see wait}
   ext/outbox/number.c    {outbox_plain outbox upkeep oom outbox_retry
                           port_outbox}
   ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers
