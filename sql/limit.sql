@@ -153,12 +153,12 @@ SELECT min(at) AS at_ms FROM (
   SELECT min(due) FROM {{S}}.claimq_head INDEXED BY claimq_head_by_due
   WHERE {{LIMIT_HEADS}} AND due>:now)
 
--- name: LIMIT_NEXT_CAPS
--- The first set of capabilities after :capabilities that a head has.
-SELECT min(capabilities) AS capabilities
+-- name: LIMIT_NEXT_CAPS like LANE_NEXT_SET
+-- The first set of capabilities after :set that a head has.
+SELECT min(capabilities) AS bucket
 FROM {{S}}.claimq_head INDEXED BY claimq_head_by_place
 WHERE lane=:lane AND partition=:partition
-  AND capabilities>:capabilities AND place IS NOT NULL
+  AND capabilities>:set AND place IS NOT NULL
 
 -- name: LIMIT_UNPLACED
 -- Jobs of a group that do not stand with it yet: the ready ones in order, then

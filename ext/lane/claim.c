@@ -291,15 +291,9 @@ static int cqLaneNextText(
   CqStmt s = claimqStmt(p, eStmt);
   CqText t = {0, 0};
   int bMore = 0;
-  if( eStmt==CQ_SQL_LANE_NEXT_SET ){
-    claimqBindText(p, &s, CQ_LANE_NEXT_SET_lane, pC->aArg[CQ_LANE_LANE].t);
-    claimqBindInt(p, &s, CQ_LANE_NEXT_SET_partition, iPartition);
-    claimqBindText(p, &s, CQ_LANE_NEXT_SET_set, *pLast);
-  }else{
-    claimqBindText(p, &s, CQ_LIMIT_NEXT_CAPS_lane, pC->aArg[CQ_LANE_LANE].t);
-    claimqBindInt(p, &s, CQ_LIMIT_NEXT_CAPS_partition, iPartition);
-    claimqBindText(p, &s, CQ_LIMIT_NEXT_CAPS_capabilities, *pLast);
-  }
+  claimqBindText(p, &s, CQ_LANE_NEXT_SET_lane, pC->aArg[CQ_LANE_LANE].t);
+  claimqBindInt(p, &s, CQ_LANE_NEXT_SET_partition, iPartition);
+  claimqBindText(p, &s, CQ_LANE_NEXT_SET_set, *pLast);
   if( claimqStep(p, &s) ) t = claimqColText(p, &s, 0);
   if( t.z ){
     char *z = claimqTextDup(p, t);

@@ -67,61 +67,84 @@ while {[llength $argv]} {
 
 array set tests {
   ext/claimq_main.c      {load oom}
-  ext/contest/contest.c  {contest request oom}
-  ext/engine/claim.c     {lane session contest letter plan oom}
+  ext/contest/contest.c  {contest request oom ignore see}
+  ext/engine/claim.c     {lane session contest letter plan oom ignore
+                          port_turns port_attempts request corrupt grant}
   ext/engine/done.c      {done oom}
-  ext/engine/look.c      {see wait session lane held oom}
+  ext/engine/look.c      {see wait session lane held oom wait_more}
   ext/engine/origin.c    {letter corrupt oom}
   ext/engine/put.c       {lane session outbox request oom}
   ext/engine/restore.c   {restore oom}
   ext/engine/step.c      {step letter policy oom}
   ext/engine/vacuum.c    {vacuum upkeep outbox oom}
   ext/engine/verb.c      {lane session_bad contest letter outbox held done
-                          names clock keep wait oom}
-  ext/engine/wait.c      {wait oom fault_wait wait_workers}
-  ext/lane/after.c       {after upkeep oom after_cost after_workers}
+                          names clock keep wait oom ignore}
+  ext/engine/wait.c      {wait oom fault_wait wait_workers wait_more}
+  ext/lane/after.c       {after upkeep oom after_cost after_workers linear
+                          ignore}
   ext/lane/busy.c        {limit see limit_model oom see_cost}
   ext/lane/change.c      {lane limit after oom}
   ext/lane/claim.c       {lane upkeep limit oom corrupt lane_cost fault_lane
-                          lane_workers}
-  ext/lane/end.c         {lane keep after letter step upkeep oom}
-  ext/lane/grant.c       {grant lane limit oom corrupt fault_lane fault_calls}
-  ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost}
+                          lane_workers lane_plain linear grant limit_cost see
+                          wait request}
+  ext/lane/end.c         {lane keep after letter step upkeep oom lane_plain
+                          linear}
+  ext/lane/grant.c       {grant lane limit oom corrupt fault_lane fault_calls
+                          port_holder ignore}
+  ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost
+                          ignore see}
   ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
-                          lane_workers}
-  ext/lane/keep.c        {keep vacuum upkeep step oom}
+                          lane_workers lane_plain ignore}
+  ext/lane/keep.c        {keep vacuum upkeep step oom ignore}
   ext/lane/limit.c       {limit limit_model corrupt oom limit_cost
-                          limit_workers}
+                          limit_workers see keep}
   ext/lane/policy.c      {policy limit keep oom}
   ext/lane/resolve.c     {step request policy oom}
   ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
   ext/lane/stats.c       {see schedule limit oom see_cost}
   ext/lane/why.c         {see schedule limit oom see_cost}
-  ext/lane/submit.c      {lane again after limit schedule oom hostile}
-  ext/lane/verb.c        {lane policy after limit keep oom fault_lane}
+  ext/lane/submit.c      {lane again after limit schedule oom hostile
+                          lane_plain ignore}
+  ext/lane/verb.c        {lane policy after limit keep oom fault_lane
+                          lane_plain ignore}
   ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep
-                          headers step}
-  ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers}
-  ext/outbox/number.c    {outbox_plain outbox upkeep oom}
-  ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers}
-  ext/outbox/publish.c   {outbox upkeep oom corrupt outbox_workers}
-  ext/outbox/queue.c     {outbox upkeep oom corrupt outbox_workers}
-  ext/outbox/vacuum.c    {vacuum outbox upkeep oom corrupt}
-  ext/outbox/verb.c      {outbox upkeep oom corrupt outbox_workers}
+                          headers step ignore}
+  ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers
+                          outbox_retry port_outbox see wait}
+  ext/outbox/number.c    {outbox_plain outbox upkeep oom outbox_retry
+                          port_outbox}
+  ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers
+                          outbox_retry port_outbox}
+  ext/outbox/publish.c   {outbox upkeep oom corrupt outbox_workers
+                          outbox_retry port_outbox}
+  ext/outbox/queue.c     {outbox upkeep oom corrupt outbox_workers
+                          outbox_retry port_outbox}
+  ext/outbox/vacuum.c    {vacuum outbox upkeep oom corrupt outbox_retry
+                          port_outbox}
+  ext/outbox/verb.c      {outbox upkeep oom corrupt outbox_workers
+                          outbox_retry port_outbox}
   ext/session/any.c      {session session_known upkeep oom session_bad corrupt
-                          contend session_cost fault_session}
-  ext/session/batch.c    {session plan upkeep oom session_bad corrupt}
+                          contend session_cost fault_session session_upkeep
+                          port_turns see request}
+  ext/session/batch.c    {session plan upkeep oom session_bad corrupt
+                          session_upkeep port_turns see}
   ext/session/claim.c    {session plan upkeep oom session_bad corrupt contend
-                          session_cost fault_session}
-  ext/session/look.c     {session_known session_plain session oom}
+                          session_cost fault_session session_upkeep port_turns
+                          see wait request}
+  ext/session/look.c     {session_known session_plain session oom
+                          session_upkeep port_turns}
   ext/session/names.c    {session session_bad derive oom}
-  ext/session/put.c      {session request session_bad oom fault_session}
-  ext/session/serial.c   {session session_known oom session_bad corrupt}
-  ext/session/session.c  {session plan oom session_bad}
+  ext/session/put.c      {session request session_bad oom fault_session
+                          session_upkeep port_turns}
+  ext/session/serial.c   {session session_known oom session_bad corrupt
+                          session_upkeep port_turns}
+  ext/session/session.c  {session plan oom session_bad session_upkeep
+                          port_turns}
   ext/session/streams.c  {session plan upkeep oom session_bad corrupt contend
-                          session_cost fault_session}
+                          session_cost fault_session session_upkeep port_turns
+                          see}
   ext/session/verb.c     {session upkeep oom session_bad corrupt contend
-                          fault_session}
+                          fault_session session_upkeep port_turns}
   ext/store/args.c       {lane session_bad contest load oom session}
   ext/store/conn.c       {lane load plan oom}
   ext/store/gate.c       {gate done contend}
@@ -134,9 +157,9 @@ array set tests {
   ext/store/rows.c       {lane session load oom}
   ext/store/schema.c     {load upkeep oom corrupt fault_matrix}
   ext/store/settings.c   {load upkeep clock oom corrupt}
-  ext/store/stmt.c       {lane load plan oom}
+  ext/store/stmt.c       {lane load plan oom shared}
   ext/store/txn.c        {lane load contest oom contend plan fault_txn
-                          fault_letter fault_matrix}
+                          fault_letter fault_matrix shared ignore demand}
   ext/store/watch.c      {wait fault_wait wait_workers}
   ext/store/zoneinfo.c   {schedule_zone}
   vtab/claim_vtab.c      {plan lane load contest oom}
