@@ -201,7 +201,7 @@ static void cqTestZoneRules(void){
     "CET-1CEST,0/-168,3", "CET-1CEST,0/1:60,3", "CET-1CEST25,0,3",
     "CET-1CEST,0,3,", "CET--1", "CET-+1", "CET+-1", "CET-1CEST;0;3",
     ":Europe/Berlin", "<+03", "<>3", "C3T1", "CET-0001", "CET-1CEST,J0001,J9",
-    "CET-1<CEST,J1,J9", "CET-1CEST,J1J9", "CET-1CEST,M0035.0,M10.5.0",
+    "CET_-1", "CET-1<CEST,J1,J9", "CET-1CEST,J1J9", "CET-1CEST,M0035.0,M10.5.0",
     "CET-1CEST,M3.0050,M10.5.0", "CET-1,J1,J9",
   };
   int i;

@@ -434,7 +434,8 @@ static void cqVtabTerms(
       default:                             aTerm[i].eOp = CQ_OP_OTHER;  break;
     }
     if( !p->pDef->bWrites && (aTerm[i].iCol<p->nCol     /* LIMIT's is 0 */
-         || CQ_NEVER(aTerm[i].eOp==CQ_OP_LIMIT || aTerm[i].eOp==CQ_OP_OFFSET))
+         || CQ_NEVER(aTerm[i].eOp==CQ_OP_LIMIT)
+         || CQ_NEVER(aTerm[i].eOp==CQ_OP_OFFSET))
      && !cqTermPushed(p, pInfo, i)
     ){
       aTerm[i].bUsable = 0;
@@ -796,7 +797,7 @@ static void cqVtabBefore(CqOp *pOp, const CqVtab *p, const CqReplay *pReplay){
     cqFailFilter(pOp, pPrep->pAvoid);
   }
   if( pOp->rc || !p->pDef->bWrites ) return;
-  if( p->bTemp && !(pPrep && pPrep->bMade) ) return;
+  if( p->bTemp && (pPrep==0 || !pPrep->bMade) ) return;
   if( !cqMoveSafe(pOp, pReplay) ) return;
   if( !p->bTemp ){
     cqVtabMove(pOp, p, pPrep);

@@ -95,7 +95,7 @@ static int cqZoneName(const char **pz){
   for(; 1; z++){
     int bLetter = (*z>='A' && *z<='Z') || (*z>='a' && *z<='z');
     int bMore = (*z>='0' && *z<='9') || *z=='+' || *z=='-';
-    if( !bLetter && !(bQuoted && bMore) ) break;
+    if( !bLetter && (!bQuoted || !bMore) ) break;
   }
   if( z-*pz<3 ) return 0;
   *pz = z;

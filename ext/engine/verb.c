@@ -190,7 +190,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
     pV->task.iAnswer = 0;
     if( pV->eVerb!=CQ_REVOKE
      && (pV->eVerb!=CQ_RELEASE || eVerdict==CQ_HOLD_TOKEN)
-     && !(pD->xLost && pD->xLost(p, pV, eVerdict, pHead))
+     && (pD->xLost==0 || !pD->xLost(p, pV, eVerdict, pHead))
     ){
       claimqLeaseLost(p, eVerdict, pV->claimId, other);
     }

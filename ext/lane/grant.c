@@ -286,7 +286,7 @@ static const char *cqReclaimJob(CqOp *p, CqClaim *pC){
   int bSpent, bFits;
   pR->bBack = 0;
   claimqLaneState(p, pC->aArg[CQ_RECLAIM_JOB].i, &s);
-  if( s.bLive || !(s.bActive || (s.bWaits && !s.bLate)) ){
+  if( s.bLive || (!s.bActive && (!s.bWaits || s.bLate)) ){
     return "not_reclaimable";
   }
   pR->eStmt = CQ_SQL_LANE_RECLAIM;

@@ -92,9 +92,7 @@ static void cqPolicyPair(CqOp *p, CqPolicyCall *pE, int iRate){
   const char *zGroup = iRate==CQ_LIMIT_NRATE ? "" : "group_";
   i64 *a = &pE->a[iRate];
   assert( iRate==CQ_LIMIT_NRATE || iRate==CQ_LIMIT_GROUP_NRATE );
-  if( (pRate->pVal && !pRate->bGiven && !pPer->bGiven)
-   || (pPer->pVal && !pPer->bGiven && !pRate->bGiven)
-  ){
+  if( !pRate->bGiven && !pPer->bGiven && (pRate->pVal || pPer->pVal) ){
     a[0] = a[1] = CQ_UNSAID;
   }
   if( (a[0]<0)!=(a[1]<0) ){

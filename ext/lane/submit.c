@@ -217,6 +217,9 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
   const CqArgDef *aDef = pPut->pD->pPut->aOpt;
   const CqVal *aOpt = pPut->aOpt;
   const CqSubmit *pOwn = (const CqSubmit*)&pPut->own;
+  int bReclaim = !aOpt[CQ_SUBMIT_RECLAIM].bGiven && pOwn->bGrant;
+  int bAdmit = !aOpt[CQ_SUBMIT_ADMISSION].bGiven && pOwn->bAdmit;
+  int bFails = pOwn->after.ids.n>0 || aOpt[CQ_SUBMIT_ON_FAILURE].bGiven;
   CqText none = {0, 0};
   int i;
   assert( pOwn->caps.z!=0 );      /* xPutCheck() */
@@ -231,11 +234,9 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
     }
   }
   claimqBindText(p, pS, CQ_LANE_INSERT_reclaim,
-      !aOpt[CQ_SUBMIT_RECLAIM].bGiven && pOwn->bGrant ? claimqStr("grant")
-      : aOpt[CQ_SUBMIT_RECLAIM].t);
+      bReclaim ? claimqStr("grant") : aOpt[CQ_SUBMIT_RECLAIM].t);
   claimqBindText(p, pS, CQ_LANE_INSERT_admission,
-      !aOpt[CQ_SUBMIT_ADMISSION].bGiven && pOwn->bAdmit ? claimqStr("grant")
-      : aOpt[CQ_SUBMIT_ADMISSION].t);
+      bAdmit ? claimqStr("grant") : aOpt[CQ_SUBMIT_ADMISSION].t);
   claimqBindInt(p, pS, CQ_LANE_INSERT_said, (aOpt[CQ_SUBMIT_RECLAIM].bGiven!=0)
       + 2*(aOpt[CQ_SUBMIT_ADMISSION].bGiven!=0));
   claimqBindText(p, pS, CQ_LANE_INSERT_capabilities, pOwn->caps);
@@ -243,8 +244,7 @@ static void cqSubmitBind(CqOp *p, CqPut *pPut, CqStmt *pS){
                  pOwn->bNoKey ? none : aOpt[CQ_SUBMIT_KEY].t);
   claimqPutDue(p, &aOpt[CQ_SUBMIT_AT], &aOpt[CQ_SUBMIT_DELAY], pS);
   claimqBindText(p, pS, CQ_LANE_INSERT_on_failure,
-      pOwn->after.ids.n || aOpt[CQ_SUBMIT_ON_FAILURE].bGiven
-      ? aOpt[CQ_SUBMIT_ON_FAILURE].t : none);
+      bFails ? aOpt[CQ_SUBMIT_ON_FAILURE].t : none);
   if( pOwn->after.iWaits ){
     claimqBindInt(p, pS, CQ_LANE_INSERT_waits_for, pOwn->after.iWaits);
   }else{

@@ -28,7 +28,7 @@ static const char *cqBatchUnsound(const CqBatch *pB){
   int i;
   for(i=0; i<CQ_ARRAYSIZE(aCol); i++){
     int eType = sqlite3_value_type(pB->apCol[aCol[i].iCol]);
-    if( eType!=aCol[i].eType && !(aCol[i].bNull && eType==SQLITE_NULL) ){
+    if( eType!=aCol[i].eType && (!aCol[i].bNull || eType!=SQLITE_NULL) ){
       return aCol[i].zName;
     }
   }
@@ -112,7 +112,7 @@ CQ_PRIV int claimqBatchRead(CqOp *p, const CqStmt *pStmt, CqBatch *pB){
 */
 CQ_PRIV void claimqBatchBad(CqOp *p, const CqClaim *pC, const CqBatch *pB){
   const char *zBad = pB->zBad ? pB->zBad : "session";
-  if( p->rc ) return;
+  assert( p->rc==SQLITE_OK );
   assert( pB->eWhy==CQ_WHY_UNKNOWN || pB->eWhy==CQ_WHY_CLAIMABLE );
   if( ((const CqSession*)&pC->own)->bAny ){
     sqlite3_log(SQLITE_CORRUPT, "claimq: claimq_batch row %lld has a bad %s "

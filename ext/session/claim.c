@@ -201,7 +201,7 @@ static void cqSessionLooks(CqOp *p, CqClaim *pC){
   if( pOwn->bLook ) claimqSessionLook(p, pOwn->session);
   for(i=0; i<pOwn->wrong.nSlot && !pC->task.bAlone; i++){
     CqText name = pOwn->wrong.a[i];
-    if( name.z && !(pC->ids.n && claimqTextEq(name, pOwn->session)) ){
+    if( name.z && (pC->ids.n==0 || !claimqTextEq(name, pOwn->session)) ){
       claimqSessionLeft(p, name);
     }
   }

@@ -95,15 +95,16 @@ CQ_PRIV void claimqStreamsClose(CqOp *p, CqStreams *pS){
 }
 
 /*
-** Read the row that the due stream stands on.  0 if it is not claimable:
-** somebody may have put it off while it was claimed.
+** Read the row that the due stream stands on.  0 if op has an error, or if the
+** row is not claimable: somebody may have put it off while it was claimed.
 */
 static int cqStreamsRow(CqOp *p, CqStreams *pS){
   assert( pS->bDue );
   if( pS->row.pStmt==0 ) pS->row = claimqStmt(p, CQ_SQL_SESSION_BY_SEQ);
   claimqStmtReset(&pS->row);
   claimqBindInt(p, &pS->row, CQ_SESSION_READY_seq, pS->dueBatch.iSeq);
-  return claimqStep(p, &pS->row) && claimqBatchRead(p, &pS->row, &pS->dueBatch);
+  return claimqStep(p, &pS->row) && claimqBatchRead(p, &pS->row, &pS->dueBatch)
+      && p->rc==SQLITE_OK;
 }
 
 /*
@@ -111,7 +112,7 @@ static int cqStreamsRow(CqOp *p, CqStreams *pS){
 */
 CQ_PRIV const CqBatch *claimqStreamsHead(CqOp *p, CqStreams *pS){
   while( p->rc==SQLITE_OK && pS->bDue
-      && !(pS->bReady && pS->readyBatch.iSeq<pS->dueBatch.iSeq)
+      && (!pS->bReady || pS->dueBatch.iSeq<=pS->readyBatch.iSeq)
   ){
     if( cqStreamsRow(p, pS) ) return &pS->dueBatch;
     cqStreamsDue(p, pS);

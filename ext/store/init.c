@@ -618,7 +618,7 @@ static void cqInitObjects(CqOp *p, CqInit *pI, CqStmt *pGuard){
 static void cqInitMigrate(CqOp *p, const CqInit *pI){
   const CqMigrate *pM;
   if( CQ_INIT_OLD(pI)==0 ) return;
-  for(pM=claimqMigrate; pM->iVersion && p->rc==SQLITE_OK; pM++){
+  for(pM=claimqMigrate; pM->iVersion; pM++){
     assert( pM[1].iVersion==0 || pM[1].iVersion>pM->iVersion );
     if( pM->iVersion>pI->iOld ) claimqExecSql(p, pM->zSql);
   }
