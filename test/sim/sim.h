@@ -161,7 +161,10 @@ struct SimWork {
   int iScope;
   i64 iId;                        /* Its key, by the answer */
   i64 iPut, iDone;                /* Answers, by nOrder; 0: none */
+  i64 iKeyed;                     /* The answer that gave the key: of the put,
+                                  ** or of the last that requeued it */
   u8 bLost;                       /* The put may have been lost */
+  u8 bKeyLost;                    /* So may the key, which then comes again */
   u8 bMaybeDone;                  /* A completion without an answer, or lost */
   u8 bMoved;                      /* It may have another id: it was requeued */
   u8 bLetter;                     /* Somebody has seen its letter */

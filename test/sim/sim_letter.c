@@ -87,13 +87,15 @@ static int letterRequeue(SimCo *p, i64 iLetter, int iWork, SimClaim *pC){
   if( rc!=OP_OK ) return rc==OP_REFUSED;
   sum.nRequeue++;
   simLog("requeued letter %lld: work %d is %lld", iLetter, iWork, iId);
-  letterEnded(iLetter, watchAnswer(iLetter, iId));
+  pW->iKeyed = watchAnswer(iLetter, iId);
+  letterEnded(iLetter, pW->iKeyed);
   if( pW->iDone && pW->iDone<iBegin ){
     simFail("work %d was completed, and is requeued", iWork);
   }
-  if( pW->iId==iId && !pW->bLost ){
+  if( pW->iId==iId && !pW->bLost && !pW->bKeyLost ){
     simFail("work %d was requeued with its old number", iWork);
   }
+  pW->bKeyLost = 0;
   pW->bMoved = 1;
   pW->iId = iId;
   return 1;

@@ -106,13 +106,13 @@ i64 watchAfter(int iWork){
 void watchPutDone(int iWork, i64 iId){
   SimWork *p = &aWork[iWork];
   int i;
-  p->iPut = watchAnswer(iWork, iId);
-  p->bLost = 0;
+  p->iPut = p->iKeyed = watchAnswer(iWork, iId);
+  p->bLost = p->bKeyLost = 0;
   simLog("put %d: %s %lld", iWork, azKind[p->eKind], iId);
   for(i=0; i<nWork && iId; i++){
     SimWork *q = &aWork[i];
     if( q!=p && q->iId==iId && q->eKind==p->eKind && q->iScope==p->iScope ){
-      watchAgain(q->bLost, "the id", azKind[p->eKind], iId);
+      watchAgain(q->bLost || q->bKeyLost, "the id", azKind[p->eKind], iId);
     }
   }
   if( p->iId && p->iId!=iId ) simFail("a repeated request got another id");
@@ -347,6 +347,7 @@ void watchPower(void){
   for(i=0; i<nWork; i++){
     SimWork *p = &aWork[i];
     if( p->iPut>sim.iSure ) p->bLost = 1;
+    if( p->iKeyed>sim.iSure ) p->bKeyLost = 1;
     if( p->iDone>sim.iSure ){
       p->iDone = 0;
       p->bMaybeDone = 1;
