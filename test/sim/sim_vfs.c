@@ -61,6 +61,7 @@ struct SimFile {
   u8 bPrivate;                    /* Nobody else sees it */
   u8 bLog;                        /* Journal or WAL */
   u8 eLock;
+  u8 bReserved;                   /* It has RESERVED, or had it on the way up */
   u8 mShared, mExcl;              /* Locks of the shared memory */
 };
 
@@ -231,7 +232,7 @@ void simVfsKill(SimCo *pCo){
   for(i=0; i<SIM_NHANDLE; i++){
     SimFile *p = apFile[i];
     if( p==0 || p->pCo!=pCo ) continue;
-    p->eLock = p->mShared = p->mExcl = 0;
+    p->eLock = p->bReserved = p->mShared = p->mExcl = 0;
     if( p->pNode->nShm==0 || p->pNode->nKept>0 ) continue;
     p->pNode->nKept = p->pNode->nShm;
     for(j=0; j<p->pNode->nShm; j++){
@@ -404,6 +405,7 @@ static int fileLock(sqlite3_file *pFile, int eLock){
     }
   }
   p->eLock = (u8)eLock;
+  if( eLock==SQLITE_LOCK_RESERVED ) p->bReserved = 1;
   return SQLITE_OK;
 }
 
@@ -411,13 +413,22 @@ static int fileUnlock(sqlite3_file *pFile, int eLock){
   SimFile *p = (SimFile*)pFile;
   if( filePoint(p) ) return SQLITE_OK;
   if( p->eLock>eLock ) p->eLock = (u8)eLock;
+  if( p->eLock<SQLITE_LOCK_RESERVED ) p->bReserved = 0;
   return SQLITE_OK;
 }
 
+/* Who undoes a hot journal goes from SHARED to EXCLUSIVE without RESERVED, by
+** which others would take the journal for one that is being written, and read
+** what is not undone yet. */
 static int fileReserved(sqlite3_file *pFile, int *pb){
   SimFile *p = (SimFile*)pFile;
+  int i;
   if( filePoint(p) ) return SQLITE_IOERR_CHECKRESERVEDLOCK;
-  *pb = p->eLock>=SQLITE_LOCK_RESERVED || lockOther(p)>=SQLITE_LOCK_RESERVED;
+  *pb = 0;
+  for(i=0; i<SIM_NHANDLE; i++){
+    const SimFile *q = apFile[i];
+    if( q && q->pNode==p->pNode && q->bReserved ) *pb = 1;
+  }
   return SQLITE_OK;
 }
 
