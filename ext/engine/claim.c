@@ -353,13 +353,14 @@ CQ_PRIV void claimqClaim(
 /*
 ** For xNext: what the claim needs, now that pRows holds what it takes.
 ** Stamping several rows may have to be undone, if one of them turns out to be
-** gone.
+** gone: also where there is upkeep.
 */
 CQ_PRIV void claimqClaimNeed(CqClaim *pC, int bTidy){
   int n = pC->pRows->nRow;
+  pC->bTidy = (u8)bTidy;
   pC->task.eNeed = n==0 ? CQ_NEED_NOTHING
-                 : bTidy ? CQ_NEED_TIDY
-                 : n==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
+                 : n>1 ? CQ_NEED_UNDO
+                 : bTidy ? CQ_NEED_TIDY : CQ_NEED_ONE;
 }
 
 /*

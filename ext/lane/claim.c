@@ -822,8 +822,8 @@ static void cqLaneNeed(CqClaim *pC){
   pC->bTidy = (u8)bTidy;
   pC->task.eNeed = bUpkeep || (nJob && (pLimit || !pL->bNew)) ? CQ_NEED_UNDO
                  : nJob==0 ? CQ_NEED_NOTHING
-                 : bTidy ? CQ_NEED_TIDY
-                 : nJob==1 ? CQ_NEED_ONE : CQ_NEED_UNDO;
+                 : nJob>1 ? CQ_NEED_UNDO
+                 : bTidy ? CQ_NEED_TIDY : CQ_NEED_ONE;
 }
 
 /*

@@ -88,7 +88,7 @@ static void cqSessionLookNeed(CqOp *p, CqClaim *pC){
   CqSession *pOwn = (CqSession*)&pC->own;
   if( !pOwn->bKept || pC->ids.n==0 ) return;
   pOwn->bLook = pOwn->bMove || pOwn->bNew
-      || (pC->task.eNeed==CQ_NEED_TIDY
+      || (pC->bTidy
           && (!pOwn->bAny || claimqNamesHas(&pOwn->wrong, pOwn->session)))
       || claimqSessionMixed(p, pOwn->session);
   pOwn->bMove = pOwn->bLook;
@@ -139,7 +139,7 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
     if( pC->ids.n>CQ_STAY_MOST ) pOwn->bMove = 1;
     cqSessionLookNeed(p, pC);
     if( (pOwn->bLook || (pOwn->bNew && pOwn->bMove))
-     && pC->task.eNeed==CQ_NEED_ONE
+     && pC->task.eNeed!=CQ_NEED_NOTHING
     ){
       pC->task.eNeed = CQ_NEED_UNDO;
     }

@@ -994,7 +994,7 @@ CQ_PRIV const CqFuncDef *claimqFuncList(int i, int *pnFunc);
 CQ_PRIV void claimqClaim(
   CqOp*, const CqTableDef*, const CqVal *aArg, i64 nLimit, CqRows*
 );
-/* For xNext: rows were taken.  CQ_NEED_TIDY if bTidy. */
+/* For xNext: rows were taken.  bTidy: there is upkeep. */
 CQ_PRIV void claimqClaimNeed(CqClaim*, int bTidy);
 /* For xStamp: run a stamping statement; it must change n rows. */
 CQ_PRIV void claimqClaimStamp(CqOp*, CqClaim*, CqStmt*, i64 n);

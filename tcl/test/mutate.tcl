@@ -159,7 +159,8 @@ array set tests {
   ext/store/settings.c   {load upkeep clock oom corrupt}
   ext/store/stmt.c       {lane load plan oom shared}
   ext/store/txn.c        {lane load contest oom contend plan fault_txn
-                          fault_letter fault_matrix shared ignore demand}
+                          fault_letter fault_matrix shared ignore demand
+                          corrupt}
   ext/store/watch.c      {wait fault_wait wait_workers}
   ext/store/zoneinfo.c   {schedule_zone}
   vtab/claim_vtab.c      {plan lane load contest oom}
