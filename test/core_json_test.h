@@ -284,6 +284,10 @@ static void cqTestJsonSkip(void){
   claimqJsonInit(&r, cqStr("{}"));
   cqCheck(claimqJsonSkip(&r)==1, "skip json {}");
   cqCheck(claimqJsonSkip(&r)==0, "skip json at the end");
+  cqCheck(claimqJsonObject(cqStr(" {\"a\":[1]} ")), "a json object");
+  cqCheck(!claimqJsonObject(cqStr("[{}]")), "a json array is no object");
+  cqCheck(!claimqJsonObject(cqStr("{} {}")), "json after an object");
+  cqCheck(!claimqJsonObject(cqStr("{\"a\"}")), "a json object with an error");
   claimqJsonInit(&r, cqStr("{\"a\":[1]}"));
   cqCheck(claimqJsonNext(&r)==CQ_JSON_OBJECT && claimqJsonSkip(&r)==0,
           "skip json at a key");
