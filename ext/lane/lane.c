@@ -1,7 +1,7 @@
 /*
 ** lane.c: the lane discipline.  Jobs are claimed by priority, by workers that
 ** have the capabilities they require; they are tried, retried, reclaimed from
-** workers that vanished, and end with exactly one event.
+** workers that vanished, and end with exactly one event, if the lane has any.
 **
 **     SELECT claimq_submit('render', 'frame 1', 'capabilities', '["gpu"]');
 **     -- 1
