@@ -138,9 +138,8 @@ CQ_PRIV void claimqSessionNext(CqOp *p, CqClaim *pC){
                      || pOwn->wrong.n>0 || pOwn->iLate);
     if( pC->ids.n>CQ_STAY_MOST ) pOwn->bMove = 1;
     cqSessionLookNeed(p, pC);
-    if( (pOwn->bLook || (pOwn->bNew && pOwn->bMove))
-     && pC->task.eNeed!=CQ_NEED_NOTHING
-    ){
+    if( pOwn->bLook || (pOwn->bNew && pOwn->bMove) ){
+      assert( p->rc || pC->ids.n>0 );
       pC->task.eNeed = CQ_NEED_UNDO;
     }
   }

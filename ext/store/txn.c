@@ -905,7 +905,7 @@ CQ_PRIV void claimqCheckDeleted(
   if( bOther ) claimqOpReset(p);  /* Main may have no such tables */
   else bOther = claimqStep(p, pS);
   claimqStmtDone(p, pS);
-  if( bOther && p->rc==SQLITE_OK ){
+  if( bOther ){
     claimqFail(p, CQ_UNSUPPORTED, "%s %lld is in an attached database: open "
         "its file as main to delete it", zWhat, iKey);
   }
