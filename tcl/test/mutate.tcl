@@ -1,7 +1,7 @@
 # mutate.tcl: break the program in every place, and see a test fail.
 #
 #     tclsh tcl/test/mutate.tcl ?-file GLOB? ?-sample N? ?-seed K? ?-kinds LIST?
-#                          ?-line N? ?-tests LIST? ?-again? ?-list?
+#                          ?-line N? ?-tests LIST? ?-within MS? ?-again? ?-list?
 #
 # Each .c file of ext/ and vtab/ is compiled to assembly.  A mutant is the
 # program with one conditional jump (or one instruction that stores a
@@ -28,6 +28,8 @@
 # -kinds   the default is all for the pure core, flip for the rest
 # -line    only those of this line of the source, e.g. to try a new test
 # -tests   these tests instead of those of the file
+# -within  without the tests that take longer, to be soon at what may survive;
+#          a run without it then tries only that
 # -sample  every N-th mutant, beginning with the K-th (-seed)
 # -again   also those that were tried before
 # -list    only count them
@@ -45,6 +47,7 @@ unset -nocomplain env(CLAIMQ_SOAK)   ;# The tests as make test runs them
 set opt(-file) *
 set opt(-line) *
 set opt(-tests) {}
+set opt(-within) {}
 set opt(-sample) 1
 set opt(-seed) 0
 set opt(-kinds) {}
@@ -183,13 +186,21 @@ proc tests_of {file} {
 
 # The same in the order in which to try them on a function.
 proc tests_ordered {file function} {
-  set list [lsort -command quicker [tests_of $file]]
+  set list [lsort -command quicker [tests_within $file]]
   if {![info exists ::killers($file,$function)]} {return $list}
   set first $::killers($file,$function)
   return [concat $first [lmap x $list {
     if {$x in $first} continue
     set x
   }]]
+}
+
+proc tests_within {file} {
+  if {$::opt(-within) eq ""} {return [tests_of $file]}
+  return [lmap x [tests_of $file] {
+    if {$::time($x) > $::opt(-within)} continue
+    set x
+  }]
 }
 
 proc quicker {a b} {return [expr {$::time($a)-$::time($b)}]}
@@ -466,6 +477,7 @@ proc try_file {file} {
   array set count {all 0 killed 0 survived 0 known 0}
   set start [clock milliseconds]
   set tried 0
+  set whole [expr {![llength $opt(-tests)] && $opt(-within) eq ""}]
   results_open $file
   set i -1
   foreach mutant [mutants $asm [kinds_of $file]] {
@@ -478,7 +490,7 @@ proc try_file {file} {
       incr tried
       set found($row,$kind) [fate $file $asm $mutant]
       prefer $file $function $found($row,$kind)
-      if {$found($row,$kind) ne "survived" || ![llength $opt(-tests)]} {
+      if {$found($row,$kind) ne "survived" || $whole} {
         puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
       }
     }
