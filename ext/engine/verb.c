@@ -169,6 +169,7 @@ CQ_PRIV int claimqVerbHold(CqOp *p, CqVerb *pV, CqStmt *pHead){
   claimqBindCommonInt(p, pHead, CQ_P_head, pV->iHead);
   claimqBindCommonText(p, pHead, CQ_P_claim, pV->claimId);
   if( claimqStep(p, pHead) ){
+    claimqStmtDoubt(p->pConn, pHead);
     pHold->bHead = 1;
     pHold->nSize = claimqColInt(pHead, CQ_COL_HOLD_claim_size);
     pHold->iFence = pV->iFence;

@@ -420,6 +420,7 @@ struct CqStmt {
 ** claimqStmtDone(), which does nothing for one that was never taken. */
 CQ_PRIV CqStmt claimqStmt(CqOp*, int eStmt);
 CQ_PRIV void claimqStmtDone(CqOp*, CqStmt*);
+CQ_PRIV void claimqStmtDoubt(CqConn*, const CqStmt*);  /* Prepared again? */
 CQ_PRIV void claimqStmtReset(CqStmt*);    /* To run it again; bindings stay */
 /* Finalize a statement that came from the cache. */
 CQ_PRIV void claimqStmtFree(CqConn*, sqlite3_stmt*);

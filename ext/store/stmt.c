@@ -195,6 +195,19 @@ CQ_PRIV void claimqLockFirst(CqOp *p){
 }
 
 /*
+** claimqConnDoubt(), if SQLite has prepared the statement again.  Whoever reads
+** the settings while the statement stands on a row, to decide by both, says this
+** first; else claimqStmtDone() does.
+*/
+CQ_PRIV void claimqStmtDoubt(CqConn *p, const CqStmt *pS){
+  if( sqlite3_stmt_status(pS->pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
+   && pS->eStmt!=CQ_SQL_META_SETTINGS
+  ){
+    claimqConnDoubt(p);
+  }
+}
+
+/*
 ** Give a statement back to its slot, reset and unbound.  If the slot is taken
 ** (the statement was in use when it was needed a second time) or nobody would
 ** empty the cache, it is finalized.
@@ -208,11 +221,7 @@ CQ_PRIV void claimqStmtDone(CqOp *p, CqStmt *pS){
        || strcmp(sqlite3_sql(pStmt), claimqSql[pS->eStmt].zSql)==0 );
   assert( pConn->nTaken>0 && pConn->apStmt[pS->eStmt]!=pStmt );
   pConn->nTaken--;
-  if( sqlite3_stmt_status(pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
-   && pS->eStmt!=CQ_SQL_META_SETTINGS
-  ){
-    claimqConnDoubt(pConn);
-  }
+  claimqStmtDoubt(pConn, pS);
   rc = sqlite3_reset(pStmt);
   /* What it says now was reported when it was stepped. */
   if( CQ_NEVER(rc && p->rc==SQLITE_OK) ) claimqFailRc(p, rc);
