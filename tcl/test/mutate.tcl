@@ -1,7 +1,8 @@
 # mutate.tcl: break the program in every place, and see a test fail.
 #
 #     tclsh tcl/test/mutate.tcl ?-file GLOB? ?-sample N? ?-seed K? ?-kinds LIST?
-#                          ?-line N? ?-tests LIST? ?-within MS? ?-again? ?-list?
+#                          ?-line N? ?-tests LIST? ?-within MS? ?-again? ?-new?
+#                          ?-reach? ?-list?
 #
 # Each .c file of ext/ and vtab/ is compiled to assembly.  A mutant is the
 # program with one conditional jump (or one instruction that stores a
@@ -27,11 +28,14 @@
 # -file    only sources that match one of these, e.g. 'ext/core/*.c vtab/see.c'
 # -kinds   the default is all for the pure core, flip for the rest
 # -line    only those of this line of the source, e.g. to try a new test
-# -tests   these tests instead of those of the file
+# -tests   these tests instead of those that reach the line
 # -within  without the tests that take longer, to be soon at what may survive;
-#          a run without it then tries only that
+#          a run without it then tries the longer ones, on that alone
 # -sample  every N-th mutant, beginning with the K-th (-seed)
 # -again   also those that were tried before
+# -new     not those that test/mutate.known explains
+# -reach   count again which test reaches which line; else this is done when it
+#          was not yet
 # -list    only count them
 #
 # What was found is kept in build/mutate/*.tsv: a run that was stopped goes on
@@ -52,11 +56,13 @@ set opt(-sample) 1
 set opt(-seed) 0
 set opt(-kinds) {}
 set opt(-again) 0
+set opt(-new) 0
+set opt(-reach) 0
 set opt(-list) 0
 while {[llength $argv]} {
   set argv [lassign $argv name]
   if {![info exists opt($name)]} {puts stderr "what is $name?"; exit 2}
-  if {$name in {-again -list}} {
+  if {$name in {-again -new -reach -list}} {
     set opt($name) 1
   } else {
     set argv [lassign $argv opt($name)]
@@ -64,135 +70,110 @@ while {[llength $argv]} {
 }
 
 #--------------------------------------------------------------------------
-# Tests: those that can kill a mutant of a file.  What killed another mutant of
-# the same function is tried first, then the quickest.  core:FILE is core_test,
-# with the tests of that file first; the others are files of test/.
+# Tests: those that can kill a mutant.  For the pure core it is core_test, with
+# the tests of that file first (core:FILE).  For the rest it is every file of
+# test/ that reaches the line, as a build with gcov has counted once: those first
+# that killed others, then the quickest.
 
-array set tests {
-  ext/claimq_main.c      {load oom}
-  ext/contest/contest.c  {contest request oom ignore see}
-  ext/engine/claim.c     {lane session contest letter plan oom ignore
-                          port_turns port_attempts request corrupt grant}
-  ext/engine/done.c      {done oom}
-  ext/engine/look.c      {see wait session lane held oom wait_more}
-  ext/engine/origin.c    {letter corrupt oom}
-  ext/engine/put.c       {lane session outbox request oom}
-  ext/engine/restore.c   {restore oom}
-  ext/engine/step.c      {step letter policy oom}
-  ext/engine/vacuum.c    {vacuum upkeep outbox oom}
-  ext/engine/verb.c      {lane session_bad contest letter outbox held done
-                          names clock keep wait oom ignore}
-  ext/engine/wait.c      {wait oom fault_wait wait_workers wait_more}
-  ext/lane/after.c       {after upkeep oom after_cost after_workers linear
-                          ignore}
-  ext/lane/busy.c        {limit see limit_model oom see_cost}
-  ext/lane/change.c      {lane limit after oom}
-  ext/lane/claim.c       {lane upkeep limit oom corrupt lane_cost fault_lane
-                          lane_workers lane_plain linear grant limit_cost see
-                          wait request}
-  ext/lane/end.c         {lane keep after letter step upkeep oom lane_plain
-                          linear}
-  ext/lane/grant.c       {grant lane limit oom corrupt fault_lane fault_calls
-                          port_holder ignore}
-  ext/lane/group.c       {limit policy upkeep oom limit_model limit_cost
-                          ignore see}
-  ext/lane/lane.c        {lane upkeep oom corrupt lane_cost fault_lane
-                          lane_workers lane_plain ignore}
-  ext/lane/keep.c        {keep vacuum upkeep step oom ignore}
-  ext/lane/limit.c       {limit limit_model corrupt oom limit_cost
-                          limit_workers see keep}
-  ext/lane/policy.c      {policy limit keep oom}
-  ext/lane/resolve.c     {step request policy oom}
-  ext/lane/schedule.c    {schedule schedule_zone oom schedule_workers}
-  ext/lane/stats.c       {see schedule limit oom see_cost}
-  ext/lane/why.c         {see schedule limit oom see_cost}
-  ext/lane/submit.c      {lane again after limit schedule oom hostile
-                          lane_plain ignore grant demand}
-  ext/lane/verb.c        {lane policy after limit keep oom fault_lane
-                          lane_plain ignore}
-  ext/letter/letter.c    {letter request upkeep oom corrupt see wait keep
-                          headers step ignore}
-  ext/outbox/claim.c     {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox see wait}
-  ext/outbox/number.c    {outbox_plain outbox upkeep oom outbox_retry
-                          port_outbox}
-  ext/outbox/outbox.c    {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox}
-  ext/outbox/publish.c   {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox}
-  ext/outbox/queue.c     {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox}
-  ext/outbox/vacuum.c    {vacuum outbox upkeep oom corrupt outbox_retry
-                          port_outbox}
-  ext/outbox/verb.c      {outbox upkeep oom corrupt outbox_workers
-                          outbox_retry port_outbox}
-  ext/session/any.c      {session session_known upkeep oom session_bad corrupt
-                          contend session_cost fault_session session_upkeep
-                          port_turns see request}
-  ext/session/batch.c    {session plan upkeep oom session_bad corrupt
-                          session_upkeep port_turns see}
-  ext/session/claim.c    {session plan upkeep oom session_bad corrupt contend
-                          session_cost fault_session session_upkeep port_turns
-                          see wait request}
-  ext/session/look.c     {session_known session_plain session oom
-                          session_upkeep port_turns}
-  ext/session/names.c    {session session_bad derive oom}
-  ext/session/put.c      {session request session_bad oom fault_session
-                          session_upkeep port_turns}
-  ext/session/serial.c   {session session_known oom session_bad corrupt
-                          session_upkeep port_turns}
-  ext/session/session.c  {session plan oom session_bad session_upkeep
-                          port_turns}
-  ext/session/streams.c  {session plan upkeep oom session_bad corrupt contend
-                          session_cost fault_session session_upkeep port_turns
-                          see}
-  ext/session/verb.c     {session upkeep oom session_bad corrupt contend
-                          fault_session session_upkeep port_turns}
-  ext/store/args.c       {lane session_bad contest load oom session}
-  ext/store/conn.c       {lane load plan oom}
-  ext/store/gate.c       {gate done contend}
-  ext/store/ids.c        {load lane session}
-  ext/store/init.c       {load upkeep demand clock rules oom corrupt
-                          fault_matrix}
-  ext/store/lease.c      {lane session contest letter oom policy}
-  ext/store/op.c         {lane session_bad contest load oom session}
-  ext/store/request.c    {request oom fault_matrix}
-  ext/store/rows.c       {lane session load oom}
-  ext/store/schema.c     {load upkeep oom corrupt fault_matrix}
-  ext/store/settings.c   {load upkeep clock oom corrupt lane rules migrate}
-  ext/store/stmt.c       {lane load plan oom shared}
-  ext/store/txn.c        {lane load contest oom contend plan fault_txn
-                          fault_letter fault_matrix shared ignore demand
-                          corrupt}
-  ext/store/watch.c      {wait fault_wait wait_workers}
-  ext/store/zoneinfo.c   {schedule_zone}
-  vtab/claim_vtab.c      {plan lane load contest oom}
-  vtab/func.c            {lane session_bad load derive oom}
-  vtab/help.c            {readme load oom}
-  vtab/id_list.c         {load lane session}
-  vtab/absent.c          {demand}
-  vtab/replay.c          {plan statement oom}
-  vtab/see.c             {see corrupt oom}
+# What was counted is kept in a line for each test: its name, the time that it
+# took, and lists of a file and the lines that it reached.
+set reach_file $dir/reach.tsv
+
+proc reach_key {} {
+  return [digest {*}[sources] {*}[lsort [glob test/*.test]]]
 }
 
-proc tests_of {file} {
-  if {[llength $::opt(-tests)]} {return $::opt(-tests)}
-  if {[info exists ::tests($file)]} {return $::tests($file)}
-  if {![is_pure $file]} {
-    error "no tests are named for $file: add them in tcl/test/mutate.tcl"
+# The tests that make test runs.
+proc reach_candidates {} {
+  set out {}
+  foreach file [lsort [glob test/*.test]] {
+    set head [join [lrange [read_lines $file] 0 9] \n]
+    if {![regexp -line {^# group: *(\w+)} $head -> group]} {set group smoke}
+    if {$group in {smoke test}} {lappend out [file rootname [file tail $file]]}
   }
-  return core:[file rootname [file tail $file]]
+  return $out
+}
+
+# Count what every test reaches.  One that does not pass on its own, or reaches
+# nothing, kills nothing.
+proc reach_make {} {
+  global reach_file work
+  set build build/reach
+  exec make -s BUILD=$build SO=$build/claimq.so SANITIZE=--coverage \
+    "OPT=-O0 -g -DNDEBUG -DCLAIMQ_COVERAGE_TEST" $build/claimq.so >@stdout
+  set counts $work/reach
+  foreach file [sources] {
+    set note [file rootname $file].gcno
+    file mkdir [file dirname $counts/$note]
+    file copy -force $build/$note $counts/$note
+  }
+  set ::env(GCOV_PREFIX) $counts
+  set ::env(GCOV_PREFIX_STRIP) [llength [file split [pwd]/x]]
+  set fd [open $work/reach.tsv w]
+  puts $fd [reach_key]
+  foreach test [reach_candidates] {
+    set start [clock milliseconds]
+    set good [passes $test $build/claimq.so]
+    set ms [expr {[clock milliseconds]-$start}]
+    set lines [reach_lines $counts]
+    if {!$good} {puts "$test does not pass on its own: not used"}
+    if {$good && [llength $lines]} {puts $fd [list $test $ms {*}$lines]}
+  }
+  close $fd
+  unset ::env(GCOV_PREFIX) ::env(GCOV_PREFIX_STRIP)
+  file rename -force $work/reach.tsv $reach_file
+}
+
+# What was counted since the last time: {FILE LINES FILE LINES ...}.
+proc reach_lines {counts} {
+  set data [glob -nocomplain $counts/*.gcda $counts/*/*.gcda $counts/*/*/*.gcda]
+  if {![llength $data]} {return {}}
+  set out {}
+  foreach line [split [exec gcov -t {*}$data 2>/dev/null] \n] {
+    if {[regexp {^ *-: *0:Source:(.*)} $line -> file]} {
+      lappend out $file {}
+    } elseif {[regexp {^ *\d+\*?: *(\d+):} $line -> n]} {
+      lset out end [concat [lindex $out end] $n]
+    }
+  }
+  file delete {*}$data
+  return $out
+}
+
+# Fills time(TEST) and reach(FILE,LINE).
+proc reach_read {} {
+  global reach_file reach time
+  if {$::opt(-reach) || ![file exists $reach_file]} reach_make
+  set rest [lassign [read_lines $reach_file] key]
+  if {$key ne [reach_key]} {
+    puts "sources or tests have changed: mutate.tcl -reach counts again what\
+      each test reaches"
+  }
+  foreach line $rest {
+    set lines [lassign $line test time($test)]
+    foreach {file numbers} $lines {
+      foreach n $numbers {lappend reach($file,$n) $test}
+    }
+  }
+}
+
+proc tests_of {file line} {
+  if {[llength $::opt(-tests)]} {return $::opt(-tests)}
+  if {[is_pure $file]} {return core:[file rootname [file tail $file]]}
+  # A line that is not counted is part of the statement that begins before it
+  while {$line > 0 && ![info exists ::reach($file,$line)]} {incr line -1}
+  if {$line == 0} {return {}}
+  return [tests_within [lsort -command quicker $::reach($file,$line)]]
 }
 
 # The same in the order in which to try them on a function.
-proc tests_ordered {file function} {
-  set list [tests_within [lsort -command quicker [tests_of $file]]]
-  if {![info exists ::killers($file,$function)]} {return $list}
-  set first $::killers($file,$function)
-  return [concat $first [lmap x $list {
-    if {$x in $first} continue
-    set x
-  }]]
+proc tests_ordered {file function line} {
+  set out {}
+  set list [tests_of $file $line]
+  foreach test [concat [killers $file $function] [killers $file ""] $list] {
+    if {$test in $list && $test ni $out} {lappend out $test}
+  }
+  return $out
 }
 
 # The quickest stays, however long it takes.
@@ -364,35 +345,63 @@ proc read_lines {file} {
   return [split $text \n]
 }
 
-# The test that a mutant dies of, or survived.
-proc fate {file asm mutant} {
-  lassign $mutant row kind function
+# The test that a mutant dies of, or survived; without those it has survived.
+proc fate {file asm mutant passed} {
+  lassign $mutant row kind function at
   set fd [open $::work/mutant.s w]
   puts $fd [join [lreplace $asm $row $row \
     [changed [lindex $asm $row] $kind]] \n]
   close $fd
   assemble $::work/mutant.s $::work/mutant.o
   set so ""
-  foreach test [tests_ordered $file $function] {
+  set killer survived
+  foreach test [tests_ordered $file $function $at] {
+    if {$test in $passed} continue
     if {[string match core:* $test]} {
       link_core $file $::work/mutant.o
     } elseif {$so eq ""} {
       set so [link_so $file $::work/mutant.o]
     }
-    if {![passes $test $so]} break
-    set test survived
+    if {![passes $test $so]} {
+      set killer $test
+      must_pass $test
+      break
+    }
   }
   if {$so ne ""} {file delete $so}
   file delete -force $::work/tmp
-  return $test
+  return $killer
 }
 
-# What killed last kills next.
+# A test that kills passes on what is not mutated.
+proc must_pass {test} {
+  global original proved
+  if {[info exists proved($test)]} return
+  if {[string match core:* $test]} {
+    link_core "" ""
+  } elseif {![info exists original]} {
+    set original [link_so "" ""]
+  }
+  if {![passes $test [expr {[info exists original] ? $original : ""}]]} {
+    puts "FAILED: $test on the original"
+    exit 1
+  }
+  set proved($test) 1
+}
+
+# What killed last kills next, in the same function or at least the same file.
+proc killers {file function} {
+  global killed_by
+  if {![info exists killed_by($file,$function)]} {return {}}
+  return $killed_by($file,$function)
+}
+
 proc prefer {file function test} {
   if {$test eq "survived"} return
-  upvar ::killers($file,$function) list
-  if {![info exists list]} {set list {}}
-  set list [concat $test [lsearch -all -inline -not -exact $list $test]]
+  foreach where [list $function ""] {
+    set rest [lsearch -all -inline -not -exact [killers $file $where] $test]
+    set ::killed_by($file,$where) [concat $test $rest]
+  }
 }
 
 #--------------------------------------------------------------------------
@@ -410,15 +419,19 @@ proc code_digest {file} {
   return [string range [exec sha256sum << $code] 0 15]
 }
 
-# The results of a file: one line {row kind killer tests} each.
+# The results of a file: one line {row kind killer when} each.  A killer that is
+# "quick" and tests killed nothing yet: those tests, of a run with -within.
 proc results_open {file} {
-  global found results
+  global found quick results
   array unset found
+  array unset quick
   set name $::dir/[file tail [base $file -[code_digest $file].tsv]]
   if {[file exists $name]} {
     foreach line [read_lines $name] {
       lassign [split $line \t] row kind killer when
-      if {$killer ne "survived" || $when eq $::when} {
+      if {[lindex $killer 0] eq "quick"} {
+        if {$when eq $::when} {set quick($row,$kind) [lrange $killer 1 end]}
+      } elseif {$killer ne "survived" || $when eq $::when} {
         set found($row,$kind) $killer
       }
     }
@@ -472,13 +485,12 @@ proc known_unused {} {
 # The run
 
 proc try_file {file} {
-  global opt found results count total
+  global opt found quick results count total
   set asm [read_lines [base $file .s]]
   set source [read_lines $file]
   array set count {all 0 killed 0 survived 0 known 0}
   set start [clock milliseconds]
   set tried 0
-  set whole [expr {![llength $opt(-tests)] && $opt(-within) eq ""}]
   results_open $file
   set i -1
   foreach mutant [mutants $asm [kinds_of $file]] {
@@ -487,12 +499,24 @@ proc try_file {file} {
     if {![string match $opt(-line) $at]} continue
     incr count(all)
     if {$opt(-list)} continue
+    if {$opt(-new) && ![info exists found($row,$kind)]
+        && [known_find $function $kind $number [lindex $source $at-1]] >= 0} {
+      set found($row,$kind) survived
+    }
     if {$opt(-again) || ![info exists found($row,$kind)]} {
       incr tried
-      set found($row,$kind) [fate $file $asm $mutant]
+      set passed {}
+      if {!$opt(-again) && [info exists quick($row,$kind)]} {
+        set passed $quick($row,$kind)
+      }
+      set found($row,$kind) [fate $file $asm $mutant $passed]
       prefer $file $function $found($row,$kind)
-      if {$found($row,$kind) ne "survived" || $whole} {
-        puts $results [join [list $row $kind $found($row,$kind) $::when] \t]
+      set killer $found($row,$kind)
+      if {$killer eq "survived" && $opt(-within) ne ""} {
+        set killer [concat quick [tests_of $file $at]]
+      }
+      if {$killer ne "survived" || ![llength $opt(-tests)]} {
+        puts $results [join [list $row $kind $killer $::when] \t]
       }
     }
     judge $file $kind $function $at $number $found($row,$kind) \
@@ -536,18 +560,7 @@ set files [lsort -unique [concat {*}[lmap x $opt(-file) {
   lsearch -all -inline -glob [sources] $x
 }]]]
 
-# Every test must pass on what is not mutated; how long it takes says how long
-# it may.
-if {!$opt(-list)} {
-  link_core "" ""
-  set so [link_so "" ""]
-  foreach test [lsort -unique [concat {*}[lmap f $files {tests_of $f}]]] {
-    set start [clock milliseconds]
-    if {![passes $test $so]} {puts "FAILED: $test on the original"; exit 1}
-    set time($test) [expr {[clock milliseconds]-$start}]
-  }
-  file delete $so
-}
+if {!$opt(-list)} reach_read
 foreach file $files {try_file $file}
 puts [format "%-20s %5d mutants %5d killed %4d explained %4d survived" total \
   $total(all) $total(killed) $total(known) $total(survived)]
