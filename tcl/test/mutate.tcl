@@ -29,8 +29,9 @@
 # -kinds   the default is all for the pure core, flip for the rest
 # -line    only those of this line of the source, e.g. to try a new test
 # -tests   these tests instead of those that reach the line
-# -within  without the tests that take longer, to be soon at what may survive;
-#          a run without it then tries the longer ones, on that alone
+# -within  try only tests that take no longer than this together, to be soon at
+#          what may survive; a run without it then tries the others, on that
+#          alone
 # -sample  every N-th mutant, beginning with the K-th (-seed)
 # -again   also those that were tried before
 # -new     not those that test/mutate.known explains
@@ -163,7 +164,7 @@ proc tests_of {file line} {
   # A line that is not counted is part of the statement that begins before it
   while {$line > 0 && ![info exists ::reach($file,$line)]} {incr line -1}
   if {$line == 0} {return {}}
-  return [tests_within [lsort -command quicker $::reach($file,$line)]]
+  return [lsort -command quicker $::reach($file,$line)]
 }
 
 # The same in the order in which to try them on a function.
@@ -174,15 +175,6 @@ proc tests_ordered {file function line} {
     if {$test in $list && $test ni $out} {lappend out $test}
   }
   return $out
-}
-
-# The quickest stays, however long it takes.
-proc tests_within {list} {
-  if {$::opt(-within) eq ""} {return $list}
-  return [concat [lindex $list 0] [lmap x [lrange $list 1 end] {
-    if {$::time($x) > $::opt(-within)} continue
-    set x
-  }]]
 }
 
 proc quicker {a b} {return [expr {$::time($a)-$::time($b)}]}
@@ -345,7 +337,8 @@ proc read_lines {file} {
   return [split $text \n]
 }
 
-# The test that a mutant dies of, or survived; without those it has survived.
+# The test that a mutant dies of, or survived; or "quick" and the tests that it
+# has survived within -within, with those of earlier runs.
 proc fate {file asm mutant passed} {
   lassign $mutant row kind function at
   set fd [open $::work/mutant.s w]
@@ -355,8 +348,14 @@ proc fate {file asm mutant passed} {
   assemble $::work/mutant.s $::work/mutant.o
   set so ""
   set killer survived
+  set ms 0
+  set quickest [lindex [tests_of $file $at] 0]
   foreach test [tests_ordered $file $function $at] {
     if {$test in $passed} continue
+    if {$test ne $quickest && ![in_time $test ms]} {
+      set killer quick
+      continue
+    }
     if {[string match core:* $test]} {
       link_core $file $::work/mutant.o
     } elseif {$so eq ""} {
@@ -367,10 +366,21 @@ proc fate {file asm mutant passed} {
       must_pass $test
       break
     }
+    lappend passed $test
   }
   if {$so ne ""} {file delete $so}
   file delete -force $::work/tmp
+  if {$killer eq "quick"} {return [concat quick $passed]}
   return $killer
+}
+
+# 1 if a test fits into -within, beside those that have taken `ms` before it.
+proc in_time {test msVar} {
+  upvar $msVar ms
+  if {$::opt(-within) eq "" || ![info exists ::time($test)]} {return 1}
+  if {$ms+$::time($test) > $::opt(-within)} {return 0}
+  incr ms $::time($test)
+  return 1
 }
 
 # A test that kills passes on what is not mutated.
@@ -509,15 +519,13 @@ proc try_file {file} {
       if {!$opt(-again) && [info exists quick($row,$kind)]} {
         set passed $quick($row,$kind)
       }
-      set found($row,$kind) [fate $file $asm $mutant $passed]
-      prefer $file $function $found($row,$kind)
-      set killer $found($row,$kind)
-      if {$killer eq "survived" && $opt(-within) ne ""} {
-        set killer [concat quick [tests_of $file $at]]
-      }
+      set killer [fate $file $asm $mutant $passed]
       if {$killer ne "survived" || ![llength $opt(-tests)]} {
         puts $results [join [list $row $kind $killer $::when] \t]
       }
+      if {[lindex $killer 0] eq "quick"} {set killer survived}
+      set found($row,$kind) $killer
+      prefer $file $function $killer
     }
     judge $file $kind $function $at $number $found($row,$kind) \
       [lindex $source $at-1]
