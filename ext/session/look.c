@@ -111,10 +111,10 @@ CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
     CqStmt there = claimqStmt(p, CQ_SQL_SESSION_UNDELETED);
     claimqBindInt(p, &there, CQ_SESSION_UNDELETED_seq, iSeq);
     claimqCheckDeleted(p, &there, "batch", iSeq);
-  }
-  if( p->pConn->nStep==0 && sqlite3_value_type(ap[1])!=SQLITE_NULL ){
-    claimqFail(p, CQ_CONFLICT, "batch %lld is claimed: revoke it before you "
-        "delete it", sqlite3_value_int64(ap[2]));
+    if( sqlite3_value_type(ap[1])!=SQLITE_NULL ){
+      claimqFail(p, CQ_CONFLICT, "batch %lld is claimed: revoke it before you "
+          "delete it", iSeq);
+    }
   }
   if( p->rc ) return;
   if( (claimqSettings(p) & CQ_SET_STEPS) && p->pConn->bQuiet<2 ){
