@@ -106,13 +106,14 @@ CQ_PRIV void claimqSessionCame(CqOp *p, CqText session, int bUsual){
 */
 CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
   sqlite3_value **ap = pCall->apVal;
-  if( p->pConn->nStep==0 ){
+  int bOwn = claimqOwnDelete(p->pConn);
+  if( !bOwn ){
     i64 iSeq = sqlite3_value_int64(ap[2]);
     CqStmt there = claimqStmt(p, CQ_SQL_SESSION_UNDELETED);
     claimqBindInt(p, &there, CQ_SESSION_UNDELETED_seq, iSeq);
     claimqCheckDeleted(p, &there, "batch", iSeq);
   }
-  if( p->pConn->nStep==0 && sqlite3_value_type(ap[1])!=SQLITE_NULL ){
+  if( !bOwn && sqlite3_value_type(ap[1])!=SQLITE_NULL ){
     claimqFail(p, CQ_CONFLICT, "batch %lld is claimed: revoke it before you "
         "delete it", sqlite3_value_int64(ap[2]));
   }

@@ -376,6 +376,7 @@ struct CqConn {
   int nCheckpoint;                /* ... and how many until the next is due */
   int nTaken;                     /* Statements that are not in their slots */
   int nStep;                      /* Statements of ours that are being run */
+  int eStep;                      /* ... the innermost of them */
   u8 bQuiet;                      /* Who deletes rows looks by himself; 2: and
                                   ** their steps stay */
   u8 bIdle;                       /* The last lane that was looked at had no
@@ -442,6 +443,8 @@ CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* For triggers: 1 unless a statement of claimq's own is what is being run. */
 CQ_PRIV void claimqOutside(CqOp*, CqCall*);
+/* 1 while a statement of claimq's own deletes rows. */
+CQ_PRIV int claimqOwnDelete(const CqConn*);
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
 CQ_PRIV int claimqColType(const CqStmt*, int iCol);
