@@ -196,8 +196,8 @@ CQ_PRIV void claimqLockFirst(CqOp *p){
 
 /*
 ** claimqConnDoubt(), if SQLite has prepared the statement again.  Whoever reads
-** the settings while the statement stands on a row, to decide by both, says this
-** first; else claimqStmtDone() does.
+** the settings while the statement stands on a row, to decide by both, says
+** this first; else claimqStmtDone() does.
 */
 CQ_PRIV void claimqStmtDoubt(CqConn *p, const CqStmt *pS){
   if( sqlite3_stmt_status(pS->pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
@@ -490,7 +490,7 @@ CQ_PRIV void claimqOutside(CqOp *p, CqCall *pCall){
 ** rows while another statement of claimq's is being run: that is plain, too.)
 */
 CQ_PRIV int claimqOwnDelete(const CqConn *p){
-  return p->nStep>0 && strncmp(claimqSql[p->eStep].zSql, "DELETE ", 7)==0;
+  return p->nStep>0 && claimqSql[p->eStep].bDelete;
 }
 
 /*
