@@ -36,13 +36,14 @@ CQ_PRIV CqIds claimqLaneOne(i64 *piJob){
 }
 
 /*
-** Run one of the statements that write the attempts of a list.
+** Run a statement that writes what belongs to the jobs of a list.  Returns how
+** many rows it wrote.
 */
-static void cqEndExec(CqOp *p, int eStmt, const CqIds *pIds){
+static i64 cqEndExec(CqOp *p, int eStmt, const CqIds *pIds){
   CqStmt s = claimqStmt(p, eStmt);
   claimqBindIds(p, &s, CQ_END_ATTEMPT_ids, pIds);
   claimqBindCommonInt(p, &s, CQ_P_now, claimqNow(p));
-  claimqExec(p, &s);
+  return claimqExec(p, &s);
 }
 
 /*
@@ -107,10 +108,14 @@ CQ_PRIV void claimqLaneAwaited(CqOp *p, const CqIds *pIds, CqIds *pOut){
 }
 
 /*
-** Jobs that failed get their dead letters.
+** Jobs that failed get their dead letters.  Raises conflict if one is gone: a
+** trigger of the user's may delete jobs when they end.
 */
 CQ_PRIV void claimqLaneLetters(CqOp *p, const CqIds *pIds){
-  cqEndExec(p, CQ_SQL_END_LETTER, pIds);
+  if( cqEndExec(p, CQ_SQL_END_LETTER, pIds)<pIds->n && p->rc==SQLITE_OK ){
+    claimqFail(p, CQ_CONFLICT, "a trigger deleted a job that failed before its "
+        "dead letter was written");
+  }
 }
 
 /*
@@ -214,7 +219,7 @@ CQ_PRIV void claimqLaneDeleted(CqOp *p, CqCall *pCall){
   i64 iHead = sqlite3_value_int64(ap[4]);
   CqIds one = claimqLaneOne(&iJob);
   CqStmt there;
-  if( p->pConn->nStep ) return;
+  if( claimqOwnDelete(p->pConn) ) return;
   there = claimqStmt(p, CQ_SQL_END_UNDELETED);
   claimqBindInt(p, &there, CQ_END_UNDELETED_job, iJob);
   claimqCheckDeleted(p, &there, "job", iJob);

@@ -150,7 +150,9 @@ CQ_PRIV void claimqOutboxDeleted(CqOp *p, CqCall *pCall){
   i64 iPartition = sqlite3_value_int64(ap[1]);
   int bTodo = 0;
   CqStmt s;
-  if( p->pConn->nStep || sqlite3_value_type(ap[2])==SQLITE_NULL ) return;
+  if( claimqOwnDelete(p->pConn) || sqlite3_value_type(ap[2])==SQLITE_NULL ){
+    return;
+  }
   queue = claimqTextOrNull(p, ap[0]);
   s = claimqStmt(p, CQ_SQL_OUTBOX_UNDELETED);
   claimqBindText(p, &s, CQ_OUTBOX_UNDELETED_queue, queue);

@@ -106,7 +106,7 @@ CQ_PRIV void claimqSessionCame(CqOp *p, CqText session, int bUsual){
 */
 CQ_PRIV void claimqSessionDeleted(CqOp *p, CqCall *pCall){
   sqlite3_value **ap = pCall->apVal;
-  if( p->pConn->nStep==0 ){
+  if( !claimqOwnDelete(p->pConn) ){
     i64 iSeq = sqlite3_value_int64(ap[2]);
     CqStmt there = claimqStmt(p, CQ_SQL_SESSION_UNDELETED);
     claimqBindInt(p, &there, CQ_SESSION_UNDELETED_seq, iSeq);

@@ -375,7 +375,7 @@ struct CqConn {
   int nWritten;                   /* Pages, at the last claimqTxnCheckpoint() */
   int nCheckpoint;                /* ... and how many until the next is due */
   int nTaken;                     /* Statements that are not in their slots */
-  int nStep;                      /* Statements of ours that are being run */
+  int nStep, eStep;               /* Ours that are being run; the innermost */
   u8 bQuiet;                      /* Who deletes rows looks by himself; 2: and
                                   ** their steps stay */
   u8 bIdle;                       /* The last lane that was looked at had no
@@ -442,6 +442,7 @@ CQ_PRIV void claimqBindNow(CqOp*, CqStmt*);     /* :now and :clock */
 CQ_PRIV int claimqStep(CqOp*, CqStmt*);   /* 1: a row; 0: done or error */
 /* For triggers: 1 unless a statement of claimq's own is what is being run. */
 CQ_PRIV void claimqOutside(CqOp*, CqCall*);
+CQ_PRIV int claimqOwnDelete(const CqConn*);     /* 1 if such a one deletes */
 /* Columns of the current row; iCol: the constant CQ_COL_STATEMENT_name. */
 CQ_PRIV i64 claimqColInt(const CqStmt*, int iCol);
 CQ_PRIV int claimqColType(const CqStmt*, int iCol);
@@ -1139,8 +1140,7 @@ CQ_PRIV int claimqKeepOver(i64 iEnd, i64 iKeep, i64 iNow);
 ** these does, n of them up to iLast. */
 #define CQ_KEEP_EVERY 32
 CQ_PRIV int claimqKeepTurn(i64 iLast, i64 n);
-/* n rows were removed. */
-CQ_PRIV void claimqVacuumed(CqVacuum*, i64 n);
+CQ_PRIV void claimqVacuumed(CqVacuum*, i64 n);        /* n rows are removed */
 /* Run a statement like VACUUM_DELETE; how many rows it removed. */
 CQ_PRIV i64 claimqVacuumList(CqOp*, int eStmt, const CqIds*, i64 nMax);
 /* Remove at most nMax rows of a kind.  0: are there any? */
@@ -1195,7 +1195,6 @@ CQ_PRIV void claimqReplayForget(CqClaims*, CqReplay*);
 ** Interface to vtab/claim_vtab.c: the one claim module.
 */
 CQ_PRIV int claimqVtabRegister(CqConn*);
-/* The i-th list of tables, 0 past the last. */
-CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);
+CQ_PRIV const CqTableDef *claimqTableList(int i, int *pnTable);  /* The i-th */
 
 #endif /* CLAIMQ_INT_H */

@@ -196,8 +196,8 @@ CQ_PRIV void claimqLockFirst(CqOp *p){
 
 /*
 ** claimqConnDoubt(), if SQLite has prepared the statement again.  Whoever reads
-** the settings while the statement stands on a row, to decide by both, says this
-** first; else claimqStmtDone() does.
+** the settings while the statement stands on a row, to decide by both, says
+** this first; else claimqStmtDone() does.
 */
 CQ_PRIV void claimqStmtDoubt(CqConn *p, const CqStmt *pS){
   if( sqlite3_stmt_status(pS->pStmt, SQLITE_STMTSTATUS_REPREPARE, 1)
@@ -462,11 +462,13 @@ CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
 ** 1 if there is a row; 0 at the end, and if op has an error or gets one here.
 */
 CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
-  int rc;
+  int rc, eOuter = p->pConn->eStep;
   if( p->rc ) return 0;
   assert( pS->pStmt && cqStmtAllBound(pS) );
   p->pConn->nStep++;
+  p->pConn->eStep = pS->eStmt;
   rc = sqlite3_step(pS->pStmt);
+  p->pConn->eStep = eOuter;
   p->pConn->nStep--;
   if( rc==SQLITE_ROW ) return 1;
   if( rc!=SQLITE_DONE ) cqStmtFail(p, claimqSql[pS->eStmt].zSql, rc);
@@ -480,6 +482,15 @@ CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
 */
 CQ_PRIV void claimqOutside(CqOp *p, CqCall *pCall){
   sqlite3_result_int(pCall->pCtx, p->pConn->nStep==0);
+}
+
+/*
+** For triggers of claimq's own that guard rows against a plain DELETE: 1 if a
+** statement of claimq's deletes the row.  (A trigger of the user's may delete
+** rows while another statement of claimq's is being run: that is plain, too.)
+*/
+CQ_PRIV int claimqOwnDelete(const CqConn *p){
+  return p->nStep>0 && claimqSql[p->eStep].bDelete;
 }
 
 /*

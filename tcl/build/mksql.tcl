@@ -71,8 +71,9 @@
 # says which feature the statements after it belong to, to the end of the file:
 # they are created when it is first used, or by claimq_init('sessions', 1).  It
 # makes the constants CQ_FEAT_SESSIONS and CQ_M_SESSIONS (its bit), and
-# claimqSql[].mFeature says of which features a statement names a table.  What
-# stands in no feature is CQ_FEAT_LANES: every database has it.  The line
+# claimqSql[].mFeature says of which features a statement names a table (and
+# bDelete, whether it is a DELETE).  What stands in no feature is CQ_FEAT_LANES:
+# every database has it.  The line
 #
 #     -- option: any_session serial
 #
@@ -567,6 +568,7 @@ struct CqSql {
   unsigned char nParam;           /* Greatest number of a parameter */
   unsigned char aCommon\[CQ_NCOMMON\];  /* Numbers of the common ones, or 0 */
   int mFeature;                   /* CQ_M_* of the tables that it names */
+  unsigned char bDelete;          /* It is a DELETE */
   const char *zSql;
 };
 
@@ -623,7 +625,8 @@ proc stmt_head {name} {
   set list [lmap param $common {
     expr {$param in $own($name) ? $number($root($name),$param) : 0}
   }]
-  return "\"$name\", $n, {[join $list ,]}, [features_of $::body($name)]"
+  return "\"$name\", $n, {[join $list ,]}, [features_of $::body($name)],\
+    [string match {DELETE *} $::body($name)]"
 }
 
 proc write_source {fd} {
