@@ -38,8 +38,7 @@ CQ_PRIV int claimqSessionBusy(
       bBusy = 1;
       if( iExpires>iHeld ) iHeld = iExpires;
       if( piUntil==0 ) *piKept = iSeq;
-    }
-    if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
+    }else if( claimqColInt(&s, CQ_COL_SESSION_BUSY_waits) && iSeq<*piKept ){
       *piKept = iSeq;
       iWaits = claimqColInt(&s, CQ_COL_SESSION_BUSY_available_at_ms);
     }
