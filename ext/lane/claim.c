@@ -682,8 +682,7 @@ CQ_PRIV int claimqLaneRow(
   }
   claimqLeaseMake(p, &pC->lease, pC, iJob,
       claimqColInt(pJob, CQ_COL_LANE_HEAD_fencing_token),
-      pJob->eStmt!=CQ_SQL_LANE_JOB ? pC->aArg[CQ_LANE_LANE].t
-      : claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane));
+      claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane));
   if( claimqColType(pJob, CQ_COL_LANE_HEAD_max_runtime_ms)!=SQLITE_NULL ){
     iEnd = claimqColInt(pJob, CQ_COL_LANE_HEAD_max_runtime_ms);
   }

@@ -153,7 +153,7 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
 static void cqGrantJson(CqOp *p, const char *zName, CqText json){
   CqJson r;
   int e;
-  if( p->rc || json.z==0 ) return;
+  if( json.z==0 ) return;
   claimqJsonInit(&r, json);
   while( (e = claimqJsonNext(&r))>CQ_JSON_END ){}
   if( e==CQ_JSON_ERROR ){
