@@ -351,7 +351,7 @@ static void cqReclaimStamp(CqOp *p, CqClaim *pC){
   memset(&slots, 0, sizeof(slots));
   if( pLimit ) claimqLimitCount(p, pLimit);
   if( pLimit && pLimit->bGroups ) claimqGroupPlace(p, &pC->ids);
-  if( !pR->bSpent && pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
+  if( pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
     claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
   }
   claimqSlotsOf(p, &pC->ids, &slots);
