@@ -1008,7 +1008,7 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
   int i, bAll = 1;
   i64 iHead;
   assert( pC->pRows->nRow>0 );
-  if( pL && !pL->bSlots ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
+  if( pL ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
   claimqBindCommonText(p, &s, CQ_P_owner, pC->owner);
   claimqBindCommonText(p, &s, CQ_P_incarnation, pC->incarnation);
   claimqBindCommonInt(p, &s, CQ_P_now, pC->lease.iNow);
