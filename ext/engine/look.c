@@ -123,11 +123,9 @@ static int cqLookOption(
       return i;
     }
   }
-  if( p->rc==SQLITE_OK ){
-    cqLookBad(p, pDef, bNow, name.z
-        ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
-        : sqlite3_mprintf("an option's name must be text"));
-  }
+  cqLookBad(p, pDef, bNow, name.z
+      ? sqlite3_mprintf("unknown option '%.*s'", claimqShown(name), name.z)
+      : sqlite3_mprintf("an option's name must be text"));
   return -1;
 }
 

@@ -682,8 +682,7 @@ CQ_PRIV int claimqLaneRow(
   }
   claimqLeaseMake(p, &pC->lease, pC, iJob,
       claimqColInt(pJob, CQ_COL_LANE_HEAD_fencing_token),
-      pJob->eStmt!=CQ_SQL_LANE_JOB ? pC->aArg[CQ_LANE_LANE].t
-      : claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane));
+      claimqColText(p, pJob, CQ_COL_LANE_HEAD_lane));
   if( claimqColType(pJob, CQ_COL_LANE_HEAD_max_runtime_ms)!=SQLITE_NULL ){
     iEnd = claimqColInt(pJob, CQ_COL_LANE_HEAD_max_runtime_ms);
   }
@@ -1009,7 +1008,7 @@ static void cqLaneStampNew(CqOp *p, CqClaim *pC){
   int i, bAll = 1;
   i64 iHead;
   assert( pC->pRows->nRow>0 );
-  if( pL && !pL->bSlots ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
+  if( pL ) claimqBindNull(p, &s, CQ_LANE_STAMP_NEW_slot);
   claimqBindCommonText(p, &s, CQ_P_owner, pC->owner);
   claimqBindCommonText(p, &s, CQ_P_incarnation, pC->incarnation);
   claimqBindCommonInt(p, &s, CQ_P_now, pC->lease.iNow);

@@ -188,9 +188,7 @@ CQ_PRIV void claimqLaneSettled(CqOp *p, CqVerb *pV){
   const CqLaneVerb *pL = (const CqLaneVerb*)&pV->own;
   CqIds one = claimqLaneOne(&pV->iHead);
   int bFailed = pL->eVerb==CQ_REJECT;
-  if( pL->slot.bSlot || pL->slot.iHead ){
-    claimqLimitChanged(p, &pL->slot, pL->eVerb==CQ_RENEW ? pV->iUntil : -1);
-  }
+  claimqLimitChanged(p, &pL->slot, pL->eVerb==CQ_RENEW ? pV->iUntil : -1);
   if( pL->after.iWaits ) claimqLaneParkWrite(p, pV->iHead, &pL->after);
   if( bFailed ) claimqLaneLetters(p, &one);
   if( pL->bAwaited && (bFailed || pL->eVerb==CQ_COMPLETE) ){

@@ -153,7 +153,7 @@ static void cqGrantApply(CqOp *p, CqTask *pTask){
 static void cqGrantJson(CqOp *p, const char *zName, CqText json){
   CqJson r;
   int e;
-  if( p->rc || json.z==0 ) return;
+  if( json.z==0 ) return;
   claimqJsonInit(&r, json);
   while( (e = claimqJsonNext(&r))>CQ_JSON_END ){}
   if( e==CQ_JSON_ERROR ){
@@ -351,7 +351,7 @@ static void cqReclaimStamp(CqOp *p, CqClaim *pC){
   memset(&slots, 0, sizeof(slots));
   if( pLimit ) claimqLimitCount(p, pLimit);
   if( pLimit && pLimit->bGroups ) claimqGroupPlace(p, &pC->ids);
-  if( !pR->bSpent && pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
+  if( pR->policy.a[CQ_POLICY_RECLAIM]==1 ){
     claimqLimitList(p, CQ_SQL_LANE_BY_GRANT, &pC->ids);
   }
   claimqSlotsOf(p, &pC->ids, &slots);

@@ -487,7 +487,7 @@ static void cqLimitTurns(CqOp *p, CqClaim *pC, int nTake){
   pL->aTurn = claimqMalloc(p, nTake*(i64)sizeof(i64));
   for(i=0; i<nTake && pL->aTurn; i++) pL->aTurn[i] = pL->aOffer[i].iTurn;
   pC->ids.aTurn = pL->aTurn;
-  pC->ids.nTurn = pL->aTurn ? nTake : 0;
+  pC->ids.nTurn = nTake;
 }
 
 /*
