@@ -96,7 +96,8 @@ struct SimSum {
   i64 nCancel, nChange;           /* Jobs cancelled; payloads changed */
   i64 nRequest;                   /* Calls with a request */
   i64 nRepeat, nSame;             /* Repeated: unheard; heard */
-  i64 nDone, nWait;               /* Claims with `done`; answers of waits */
+  i64 nDone, nList;               /* Claims with `done`; lists completed */
+  i64 nWait;                      /* Answers of waits */
 };
 extern SimSum sum;
 

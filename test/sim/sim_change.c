@@ -19,6 +19,9 @@
 typedef struct Change Change;
 struct Change {
   int iWork, iVersion;
+  int nPriority, nDelay;          /* -1: no delay */
+  int nDue;                       /* See aDue */
+  i64 iMs;                        /* When it began */
   i64 iBegin, iEnd;               /* By nOrder; 0: no answer */
   u8 bSure;                       /* It was answered, and is on the disk */
   u8 bNever;                      /* It was refused */
@@ -92,41 +95,52 @@ static int changeNext(int iWork){
   return n;
 }
 
-/* Change the payload of a job, its priority, and perhaps put it off. */
-void opChange(SimCo *p){
-  int iWork = watchJob();
-  SimWork *pW = watchWork(iWork);
-  Change *pC = &aChange[nChange];
-  int nDelay = simOdds(2) ? 5+simPick(60) : -1;
-  i64 iMs = simMs();
-  int rc, eWord, nDue;
-  sqlite3_stmt *pStmt;
-  if( pW==0 || pW->bLost || nChange>=NCHANGE ) return;
-  memset(pC, 0, sizeof(*pC));
-  pC->iVersion = changeNext(iWork);
-  pC->iWork = iWork;
-  nChange++;
-  aDue[iWork].iOrder = 0;
-  nDue = ++aDue[iWork].nChange;
-  pStmt = opBind(p,
+/* The call alone. */
+int changeCall(SimCo *p, int k, const char *zRequest, int *pe){
+  const Change *pC = &aChange[k];
+  return opWord(p, opBind(p,
     "SELECT claimq_change(?1, 'payload', ?2, 'priority', ?3, 'delay_ms',"
-    "  nullif(?4, -1))", "liii", pW->iId, iWork+1000*pC->iVersion, simPick(5),
-    nDelay);
-  pC->iBegin = sim.nOrder;
-  rc = opWord(p, pStmt, &eWord);
-  if( rc!=OP_OK ) return;
+    "  nullif(?4, -1), 'request', ?5)", "liiit", watchWork(pC->iWork)->iId,
+    pC->iWork+1000*pC->iVersion, pC->nPriority, pC->nDelay, zRequest), pe);
+}
+
+/* Its answer. */
+void changeHeard(int k, int eWord){
+  Change *pC = &aChange[k];
+  int iWork = pC->iWork;
   pC->iEnd = watchAnswer(iWork, eWord);
   pC->bSure = eWord==OP_DID;
   pC->bNever = eWord!=OP_DID;
   simLog("change %d to %d: %s", iWork, pC->iVersion, eWord==OP_DID ? "changed"
          : eWord==OP_CLAIMED ? "claimed" : "missing");
-  flowWord(iWork, eWord, pC->iBegin, iMs, 0);
+  flowWord(iWork, eWord, pC->iBegin, pC->iMs, 0);
   if( eWord==OP_MISSING && !flowMayEnd(iWork, 0) ){
     simFail("job %d could not be changed, and nobody ended it", iWork);
   }
   if( eWord!=OP_DID ) return;
   sum.nChange++;
-  if( nDelay<0 || aDue[iWork].nChange!=nDue ) return;
+  if( pC->nDelay<0 || aDue[iWork].nChange!=pC->nDue ) return;
   aDue[iWork].iOrder = pC->iEnd;
-  aDue[iWork].iDue = iMs+nDelay;
+  aDue[iWork].iDue = pC->iMs+pC->nDelay;
+}
+
+/* Change the payload of a job, its priority, and perhaps put it off. */
+void opChange(SimCo *p){
+  int iWork = watchJob();
+  int k = nChange, eWord;
+  SimWork *pW = watchWork(iWork);
+  Change *pC = &aChange[k];
+  if( pW==0 || pW->bLost || nChange>=NCHANGE ) return;
+  memset(pC, 0, sizeof(*pC));
+  pC->iVersion = changeNext(iWork);
+  pC->iWork = iWork;
+  pC->nPriority = simPick(5);
+  pC->nDelay = simOdds(2) ? 5+simPick(60) : -1;
+  pC->iMs = simMs();
+  pC->iBegin = sim.nOrder+1;
+  nChange++;
+  aDue[iWork].iOrder = 0;
+  pC->nDue = ++aDue[iWork].nChange;
+  if( simRule.bRequest && simOdds(2) ) requestChange(p, iWork, k);
+  else if( changeCall(p, k, 0, &eWord)==OP_OK ) changeHeard(k, eWord);
 }

@@ -69,9 +69,10 @@ int main(int argc, char **argv){
          sum.nVacuum, sum.nPolicy);
   printf("jobs that wait %lld, given back until others end %lld, cancelled "
          "%lld, changed %lld; waits %lld; calls with a request %lld, claims "
-         "with done %lld, calls repeated that nobody heard %lld, that somebody "
-         "heard %lld\n", sum.nAfter, sum.nPark, sum.nCancel, sum.nChange,
-         sum.nWait, sum.nRequest, sum.nDone, sum.nRepeat, sum.nSame);
+         "with done %lld, lists completed %lld, calls repeated that nobody "
+         "heard %lld, that somebody heard %lld\n", sum.nAfter, sum.nPark,
+         sum.nCancel, sum.nChange, sum.nWait, sum.nRequest, sum.nDone,
+         sum.nList, sum.nRepeat, sum.nSame);
   printf("%d passed, %d failed\n", nPass, nFail);
   return nFail>0;
 }

@@ -302,12 +302,11 @@ SimClaim *opClaim(SimCo *p, int eKind, int nLease){
   if( bLong ){
     if( opPlain(p, "BEGIN IMMEDIATE")!=OP_OK ) return 0;
     simSleep(simPick(60*1000));
+    sim.nUnheard++;
   }
   if( claimMake(p, eKind, nLease, &c)!=OP_OK ) return 0;
-  if( bLong && opPlain(p, "COMMIT")!=OP_OK ){
-    sim.nUnheard++;
-    return 0;
-  }
+  if( bLong && opPlain(p, "COMMIT")!=OP_OK ) return 0;
+  sim.nUnheard -= bLong;
   if( c.nRow==0 ) return 0;
   if( c.iExpires!=c.iClaimed+nLease ) simFail("%s has another lease", c.zId);
   return watchClaim(&c);

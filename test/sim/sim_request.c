@@ -1,8 +1,8 @@
 /*
 ** sim_request.c: calls that are repeated with their request.
 **
-** Puts, claims, claims with `done`, settlements and cancels are made with a
-** request.  If a connection is killed before it hears the answer, another one
+** Puts, claims, claims with `done`, renewals, settlements, lists of claims that
+** are completed together, cancels and changes are made with a request.  If a connection is killed before it hears the answer, another one
 ** makes the call again.  Calls whose answers were heard are repeated, too:
 **
 **   *  their answer is the same, whatever has happened since; of a claim, the
@@ -20,6 +20,9 @@
 #define CLAIM  1
 #define SETTLE 2
 #define CANCEL 3
+#define CHANGE 4
+#define RENEW  5
+#define LIST   6
 
 typedef struct Call Call;
 struct Call {
@@ -28,12 +31,15 @@ struct Call {
   u8 bOver;                       /* Not repeated any more */
   u8 bAgain;                      /* It was made before, without an answer */
   u8 bForce;                      /* CANCEL */
-  int iWork;                      /* PUT, CANCEL */
+  u8 bPartial;                    /* LIST */
+  int iWork;                      /* PUT, CANCEL, CHANGE */
+  int iChange;                    /* CHANGE: which one */
   int eHow;                       /* SETTLE */
-  int nLease;                     /* CLAIM */
+  int nLease;                     /* CLAIM, RENEW */
   SimClaim ask;                   /* CLAIM: kind, scope and owner */
   SimClaim *pDone;                /* CLAIM: what is completed first */
-  SimClaim *pC;                   /* SETTLE; CLAIM: what was got */
+  SimClaim *pOther;               /* LIST: the second claim */
+  SimClaim *pC;                   /* SETTLE, RENEW, LIST; CLAIM: what was got */
   i64 iBegin;                     /* By nOrder */
   i64 iHeard;                     /* The answer, by nOrder; 0: none */
   i64 iAnswer;
@@ -52,7 +58,7 @@ void requestPower(void){
   for(i=0; i<nCall; i++){
     Call *p = &aCall[i];
     if( p->iHeard>sim.iSure ) p->bOver = 1;
-    if( p->iHeard==0 && (p->eCall==CANCEL || simRule.bFlow) ) p->bOver = 1;
+    if( p->iHeard==0 && simRule.bFlow ) p->bOver = 1;
   }
 }
 
@@ -125,6 +131,18 @@ static int callCancel(SimCo *p, Call *pX){
     rc = flowCancel(p, pX->iWork, pX->bForce, zRequest, &eWord);
   }
   if( rc==OP_DEAD || !callHeard(pX, rc, eWord) ) return rc;
+  if( eWord==OP_DID ) pX->iHeard = sim.nOrder;
+  else pX->bOver = 1;
+  return rc;
+}
+
+static int callChange(SimCo *p, Call *pX){
+  char zRequest[16];
+  int rc, eWord;
+  callName(pX, zRequest, sizeof(zRequest));
+  rc = changeCall(p, pX->iChange, zRequest, &eWord);
+  if( rc==OP_DEAD || !callHeard(pX, rc, eWord) ) return rc;
+  changeHeard(pX->iChange, eWord);
   if( eWord==OP_DID ) pX->iHeard = sim.nOrder;
   else pX->bOver = 1;
   return rc;
@@ -229,7 +247,7 @@ static int callClaim(SimCo *p, Call *pX){
 }
 
 /**************************************************************************
-** Settlements
+** Settlements and renewals
 */
 
 static int callSettle(SimCo *p, Call *pX){
@@ -263,6 +281,64 @@ static int callSettle(SimCo *p, Call *pX){
   return rc;
 }
 
+/* Somebody who holds it may settle it before: then the answer is claim_lost. */
+static int callRenew(SimCo *p, Call *pX){
+  SimClaim *pC = pX->pC;
+  char zRequest[16];
+  i64 iExpires;
+  int rc;
+  callName(pX, zRequest, sizeof(zRequest));
+  if( pX->iHeard==0 && !pX->bAgain ) sim.nUnheard++;
+  rc = opRun(p, opBind(p, "SELECT claimq_renew(?1, ?2, ?3, 'request', ?4)",
+                       "ttit", pC->zId, pC->zToken, pX->nLease, zRequest),
+             &iExpires);
+  if( rc==OP_DEAD ) return rc;
+  if( pX->iHeard==0 ) sim.nUnheard--;
+  if( rc==OP_LOST && pX->iHeard==0 ) watchLost(pC, simMs());
+  if( !callHeard(pX, rc, iExpires) ) return rc;
+  flowKept(pC, pX->iBegin);
+  if( pX->bAgain ) p->iAfter = 0;
+  watchRenewed(pC, pX->iBegin, iExpires, pX->nLease);
+  pX->iHeard = sim.nOrder;
+  return rc;
+}
+
+/*
+** Complete a claim of one's own and one of somebody else, who then has lost it:
+** both, or each that still holds.
+*/
+static int callList(SimCo *p, Call *pX){
+  SimClaim *ap[2];
+  char zList[300], zRequest[16];
+  int i, rc, an[2] = {0, 0};
+  sqlite3_stmt *pStmt;
+  ap[0] = pX->pC;
+  ap[1] = pX->pOther;
+  for(i=0; i<2 && pX->iHeard==0; i++) watchSettle(ap[i], SIM_DOES);
+  pX->pOther->bRevoked = 1;
+  callName(pX, zRequest, sizeof(zRequest));
+  sqlite3_snprintf(sizeof(zList), zList, "[[\"%s\",\"%s\"],[\"%s\",\"%s\"]]",
+                   ap[0]->zId, ap[0]->zToken, ap[1]->zId, ap[1]->zToken);
+  pStmt = opBind(p, "SELECT claimq_complete(?1, 'partial', ?2, 'request', ?3)",
+                 "tit", zList, pX->bPartial, zRequest);
+  if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
+    sscanf((const char*)sqlite3_column_text(pStmt, 0), "[%d,%d]", &an[0],
+           &an[1]);
+    while( sqlite3_step(pStmt)==SQLITE_ROW ){}
+  }
+  rc = opEnd(p, pStmt);
+  for(i=0; i<2 && rc==OP_DEAD && pX->iHeard==0; i++) watchMaybe(ap[i]);
+  if( rc==OP_DEAD || !callHeard(pX, rc, an[0]*10+an[1]) ) return rc;
+  for(i=0; i<2; i++){
+    if( an[i] ) watchSettled(ap[i], 1, ap[i]->nRow);
+    else watchLost(ap[i], simMs());
+    if( an[i]==0 && !pX->bPartial ) simFail("a list was completed in part");
+  }
+  pX->iHeard = sim.nOrder;
+  sum.nList++;
+  return rc;
+}
+
 /**************************************************************************
 ** The calls, and who makes them again
 */
@@ -270,7 +346,8 @@ static int callSettle(SimCo *p, Call *pX){
 /* Make a call, for the first time or again. */
 static void callRun(SimCo *p, Call *pX){
   static int (*const ax[])(SimCo*, Call*) = {
-    callPut, callClaim, callSettle, callCancel
+    callPut, callClaim, callSettle, callCancel, callChange, callRenew,
+    callList
   };
   pX->bBusy = 1;
   ax[pX->eCall](p, pX);
@@ -314,6 +391,44 @@ void requestSettle(SimCo *p, SimClaim *pC, int eHow){
   callRun(p, pX);
 }
 
+void requestChange(SimCo *p, int iWork, int iChange){
+  Call *pX = callNew(CHANGE);
+  if( pX==0 ) return;
+  pX->iWork = iWork;
+  pX->iChange = iChange;
+  callRun(p, pX);
+}
+
+/* 1 if the claim is still there. */
+int requestRenew(SimCo *p, SimClaim *pC, int nLease){
+  Call *pX = callNew(RENEW);
+  if( pX==0 ) return 0;
+  pX->pC = pC;
+  pX->nLease = nLease;
+  callRun(p, pX);
+  return pX->iHeard!=0;
+}
+
+/*
+** Complete it together with a claim of another, if there is one.  (Of a job two
+** may hear that they completed it.)
+*/
+void requestList(SimCo *p, SimClaim *pC){
+  SimClaim *pOther = watchAny();
+  Call *pX;
+  if( pOther==0 || pOther==pC || pOther->eKind==SIM_LANE
+   || pOther->eKind==SIM_LETTER || pOther->iUntil<=simMs() ){
+    requestSettle(p, pC, OP_COMPLETE);
+    return;
+  }
+  pX = callNew(LIST);
+  if( pX==0 ) return;
+  pX->pC = pC;
+  pX->pOther = pOther;
+  pX->bPartial = (u8)simOdds(2);
+  callRun(p, pX);
+}
+
 /* Make an earlier call again.  The claim that it got, if nobody knew of it. */
 static SimClaim *callAgain(SimCo *p, Call *pX){
   int bHeard = pX->iHeard!=0;
@@ -327,11 +442,13 @@ static SimClaim *callAgain(SimCo *p, Call *pX){
 }
 
 /*
-** Make one of the earlier calls again, if there is one that was not heard that
-** one.  The claim that it got, and its lease; 0: none.
+** Make one of the earlier calls again, of the latest more often; if there is
+** one that was not heard, that one.  The claim that it got, and its lease; 0:
+** none.
 */
 SimClaim *opRepeat(SimCo *p, int *pnLease){
-  Call *pX = nCall ? &aCall[simPick(nCall)] : 0;
+  int n = nCall>8 && simOdds(2) ? 8 : nCall;
+  Call *pX = n ? &aCall[nCall-1-simPick(n)] : 0;
   int i;
   for(i=0; i<nCall; i++){
     const Call *q = &aCall[i];

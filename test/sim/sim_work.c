@@ -149,7 +149,7 @@ static int stepOther(SimCo *p, SimClaim **ppC, int nLease){
   }else if( simRule.bFlow && pC->eKind==SIM_LANE && simOdds(5) ){
     bStay = simOdds(2) && opPark(p, pC);
     if( !bStay && !pC->bGiven ) opSettle(p, pC, OP_REJECT);
-  }else if( simRule.bRequest && simOdds(4) ){
+  }else if( simRule.bRequest && simOdds(3) ){
     *ppC = requestClaim(p, pickKind(), nLease, pC);
     return 1;
   }else{
@@ -161,8 +161,15 @@ static int stepOther(SimCo *p, SimClaim **ppC, int nLease){
 
 /* Settle a claim, some with a request. */
 static void stepSettle(SimCo *p, SimClaim *pC, int eHow){
-  if( simRule.bRequest && simOdds(2) ) requestSettle(p, pC, eHow);
+  if( simRule.bRequest && eHow==OP_COMPLETE && simOdds(3) ) requestList(p, pC);
+  else if( simRule.bRequest && simOdds(2) ) requestSettle(p, pC, eHow);
   else opSettle(p, pC, eHow);
+}
+
+/* Renew it: 1 if it is still there. */
+static int stepRenew(SimCo *p, SimClaim *pC, int nLease){
+  if( simRule.bRequest && simOdds(3) ) return requestRenew(p, pC, nLease);
+  return opRenew(p, pC, nLease);
 }
 
 /* Do what workers do with a claim. */
@@ -172,7 +179,7 @@ static void stepHold(SimCo *p, SimClaim *pC, int nLease){
     if( stepOther(p, &pC, nLease) ) continue;
     switch( simPick(8) ){
       case 0: case 1: case 2:
-        if( opRenew(p, pC, nLease) ) continue;
+        if( stepRenew(p, pC, nLease) ) continue;
         break;
       case 3:
         stepSettle(p, pC, OP_RETRY);
