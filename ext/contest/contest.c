@@ -393,7 +393,7 @@ CQ_PRIV const CqDiscipline *claimqContestDiscipline(void){
     { .zName = "claimq_contest", .zDoc = "become the holder of a subject",
       .zCols = CQ_CON_COLS, .zOrder = "kind label",
       .aArg = cqContestArg, .nArg = CQ_ARRAYSIZE(cqContestArg),
-      .bWrites = 1, .bClaimCols = 1, .zPrefix = "qsc",
+      .bWrites = 1, .bClaimCols = 1, .bShows = 1, .zPrefix = "qsc",
       .xNext = cqContestNext, .xStamp = cqContestStamp,
       .xNextAt = cqContestNextAt, .xWhy = cqContestWhy,
       .xRows = cqContestRows },

@@ -195,10 +195,19 @@ static void cqClaimAnswerPrevious(
 }
 
 /*
+** Does the row show a claim that this call did not make?
+*/
+static int cqClaimShows(const CqClaim *pC, const CqCell *a){
+  return pC->pDef->bShows
+      && !claimqTextEq(claimqCellGetText(&a[0]), claimqStr("claimed"));
+}
+
+/*
 ** What a claim remembers: a JSON array of its claim ids, each with the claims
 ** that its rows displaced, if any: ["qwc:4:2",["qwc:4:1",null],"qwc:9:1"].  A
 ** row without a claim id (a reclaim that ended the job) is remembered by its
-** outcome, which stands in its first column.
+** outcome, which stands in its first column; so is one that shows the claim of
+** another (a contest).
 */
 static void cqClaimAnswer(CqOp *p, CqTask *pTask){
   CqClaim *pC = (CqClaim*)pTask;
@@ -215,7 +224,8 @@ static void cqClaimAnswer(CqOp *p, CqTask *pTask){
       a = claimqRow(pC->pRows, iEnd);
       if( !claimqTextEq(id, claimqCellGetText(&a[iClaim])) ) break;
     }
-    if( id.z==0 ) id = claimqCellGetText(&claimqRow(pC->pRows, i)[0]);
+    a = claimqRow(pC->pRows, i);
+    if( id.z==0 || cqClaimShows(pC, a) ) id = claimqCellGetText(&a[0]);
     sqlite3_str_appendf(pStr, "%s\"%.*s\"", i==0 ? "" : ",", id.n, id.z);
     cqClaimAnswerPrevious(pC, pStr, i, iEnd);
   }
@@ -272,7 +282,7 @@ static void cqClaimReplay(CqOp *p, CqTask *pTask){
     if( e!=CQ_JSON_STRING ) break;
     iFirst = pC->pRows->nRow;
     id = j.tok;
-    if( memchr(id.z, ':', (size_t)id.n) ){
+    if( pC->pDef->bShows || memchr(id.z, ':', (size_t)id.n) ){
       pC->pDef->xRows(p, pC, id);
     }else{
       CqCell *a = claimqRowsAdd(p, pC->pRows);

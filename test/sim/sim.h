@@ -8,7 +8,9 @@
 ** The coroutines work with queues (sim_work.c, sim_op.c); an observer outside
 ** hears every answer and knows what must not be (sim_watch.c).  Steps, grants,
 ** letters and policies have a file each, with their calls and with what the
-** observer knows of them.  sim_main.c runs one seed after the other.
+** observer knows of them; so do jobs that wait for others or are cancelled
+** (sim_flow.c), changes, requests and waits.  sim_main.c runs one seed after the
+** other.
 */
 #ifndef SIM_H
 #define SIM_H
@@ -70,6 +72,7 @@ struct Sim {
   i64 nPoint;                     /* Points so far */
   i64 nOrder;                     /* Numbers answers and syncs */
   i64 iSure;                      /* Answers before this one are on the disk */
+  int nUnheard;                   /* Claims and renewals without an answer */
   u32 hash;                       /* Of all answers, with their times */
   SimCo aCo[SIM_NCO];
   SimCo *pCo;                     /* The one that runs */
@@ -89,6 +92,12 @@ struct SimSum {
   i64 nGrant, nGranted;           /* Grants; claims that used one */
   i64 nRequeue, nResolve;         /* Letters put back; jobs resolved */
   i64 nVacuum, nPolicy;           /* Rows removed; policies changed */
+  i64 nAfter, nPark;              /* Jobs that wait: new ones; given back */
+  i64 nCancel, nChange;           /* Jobs cancelled; payloads changed */
+  i64 nRequest;                   /* Calls with a request */
+  i64 nRepeat, nSame;             /* Repeated: unheard; heard */
+  i64 nDone, nList;               /* Claims with `done`; lists completed */
+  i64 nWait;                      /* Answers of waits */
 };
 extern SimSum sum;
 
@@ -124,12 +133,15 @@ void simVfsRestart(int bPower);
 #define SIM_NKIND    5
 #define SIM_NROW     4            /* Rows of a claim, at most */
 #define SIM_NWORK    600          /* Pieces of work, at most */
+#define SIM_FAILS    1            /* How a settlement ends the work */
+#define SIM_DOES     2
 
 typedef struct SimRow SimRow;
 struct SimRow {
   i64 iRow;                       /* Its key */
   i64 iFence;
   int iWork;                      /* Its payload; -1: nobody put it */
+  int iVersion;                   /* Which one: see sim_change.c */
   i64 iSeq;                       /* Of a message */
 };
 
@@ -161,6 +173,7 @@ struct SimWork {
   int iScope;
   i64 iId;                        /* Its key, by the answer */
   i64 iPut, iDone;                /* Answers, by nOrder; 0: none */
+  i64 iPutAt, iDoneAt;            /* Their times, in ms */
   i64 iKeyed;                     /* The answer that gave the key: of the put,
                                   ** or of the last that requeued it */
   u8 bLost;                       /* The put may have been lost */
@@ -169,7 +182,8 @@ struct SimWork {
   u8 bMoved;                      /* It may have another id: it was requeued */
   u8 bLetter;                     /* Somebody has seen its letter */
   u8 bFound;
-  u8 bEnds;                       /* Somebody began to end it */
+  u8 bEnds;                       /* Somebody began to end it, */
+  u8 bDoes, bFails;               /* ... to complete it, to reject it */
   int nAdmit;                     /* Reclaims that may have had it */
   int iAfter;                     /* It waits for this one; -1: for none */
 };
@@ -188,6 +202,9 @@ struct SimRule {
   u8 bLetter;                     /* Letters are claimed and requeued */
   u8 bPolicy;                     /* The policy changes: see sim_policy.c */
   u8 bGone;                       /* What has ended may be removed */
+  u8 bFlow;                       /* Jobs wait, are cancelled, changed */
+  u8 bRequest;                    /* Calls are repeated with a request */
+  u8 bWait;                       /* Workers wait with claimq_wait() */
 };
 extern SimRule simRule;
 
@@ -203,7 +220,8 @@ void watchPutDone(int iWork, i64 iId);
 SimClaim *watchClaim(const SimClaim*);
 void watchRenewed(SimClaim*, i64 iBegin, i64 iExpires, int nLease);
 void watchStretched(SimClaim*, i64 iBegin, int nLease);
-void watchSettle(SimClaim*, int bEnds);
+int watchHolds(const SimClaim*, i64 iBegin, i64 iMs);
+void watchSettle(SimClaim*, int eEnds);
 void watchSettled(SimClaim*, int bCompleted, int nRow);
 void watchLost(SimClaim*, i64 iMs);
 void watchMaybe(SimClaim*);
@@ -229,6 +247,26 @@ void policyClear(void);
 void policyPower(void);
 void policyStart(const SimClaim*, i64 iBegin, i64 iMs);
 void policyClaim(const SimClaim*);
+
+/* Of jobs that wait or are cancelled, of changes, requests and waits. */
+void flowClear(void);
+void flowPower(void);
+void flowHeard(SimClaim*);
+int flowOpen(int iWork, const SimClaim*);
+int flowMayEnd(int iWork, int nOwn);
+void flowWord(int iWork, int eWord, i64 iBegin, i64 iMs, int bForce);
+i64 flowOver(int iWork);
+void flowKept(const SimClaim*, i64 iBegin);
+int flowFree(int iWork);
+void flowEnd(sqlite3*);
+void changeClear(void);
+int changeAny(int iWork);
+void changePower(void);
+void changeShown(int iWork, int iVersion, i64 iBegin);
+void changeClaim(const SimClaim*);
+void requestClear(void);
+void requestPower(void);
+void waitClear(void);
 
 /* sim_work.c, sim_op.c */
 void workRun(void);

@@ -147,8 +147,8 @@ void opResolve(SimCo *p){
   simLog("resolved job %d (%lld)", iWork, iId);
   if( pW->iDone ) simFail("job %d was resolved, and is completed", iWork);
   while( (q = watchNext(q))!=0 ){
-    if( q->eKind==SIM_LANE && q->aRow[0].iRow==iId && !q->bLost
-     && q->iEnd<iBegin && q->iFrom<=iMs && q->iUntil>simMs() ){
+    if( q->eKind==SIM_LANE && q->aRow[0].iRow==iId
+     && watchHolds(q, iBegin, iMs) ){
       simFail("job %d was resolved, and %s held it", iWork, q->zId);
     }
   }

@@ -91,7 +91,10 @@ int opEnd(SimCo *p, sqlite3_stmt *pStmt){
   if( strstr(z, "claimq: claim_lost: ") ) return OP_LOST;
   if( strstr(z, "claimq: no_slot: ") ) return OP_SLOT;
   if( strstr(z, "claimq: conflict: ") || strstr(z, "claimq: not_found: ")
-   || strstr(z, "claimq: not_reclaimable: ") ) return OP_REFUSED;
+   || strstr(z, "claimq: not_reclaimable: ")
+   || strstr(z, "claimq: bad_argument: after: a job cannot wait for itself") ){
+    return OP_REFUSED;
+  }
   simFail("%s (%d) at %lld", z, rc, simMs());
   return OP_DEAD;
 }
@@ -109,6 +112,18 @@ int opRun(SimCo *p, sqlite3_stmt *pStmt, i64 *pi){
     while( sqlite3_step(pStmt)==SQLITE_ROW ){}
   }
   if( pi ) *pi = i;
+  return opEnd(p, pStmt);
+}
+
+/* Run a statement that answers with one of the words OP_DID ... */
+int opWord(SimCo *p, sqlite3_stmt *pStmt, int *peWord){
+  *peWord = OP_DID;
+  if( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ){
+    const char *z = (const char*)sqlite3_column_text(pStmt, 0);
+    if( strcmp(z, "claimed")==0 ) *peWord = OP_CLAIMED;
+    if( strcmp(z, "missing")==0 ) *peWord = OP_MISSING;
+    while( sqlite3_step(pStmt)==SQLITE_ROW ){}
+  }
   return opEnd(p, pStmt);
 }
 
@@ -177,12 +192,18 @@ void opPut(SimCo *p, int eKind, int bPlain){
   i64 iId = 0, iAfter;
   int iWork, rc;
   if( aPending[p->iCo].iWork>=0 && !bPlain ) opAgain(p);
+  if( simRule.bRequest && !bPlain && simOdds(2) ){
+    requestPut(p, eKind, iScope);
+    return;
+  }
   if( p->bDead || (iWork = watchPut(eKind, iScope))<0 ) return;
   if( bPlain ){
     rc = opInsert(p, eKind, iWork, iScope, iGroup);
   }else if( eKind==SIM_LANE && simRule.bAfter && simOdds(2)
          && (iAfter = watchAfter(iWork))>0 ){
     rc = opSubmitAfter(p, iWork, iAfter, &iId);
+  }else if( eKind==SIM_LANE && simRule.bFlow ){
+    rc = flowSubmit(p, iWork, 0, &iId);
   }else if( eKind==SIM_LANE ){
     rc = opSubmit(p, iWork, iGroup, bRequest, &iId);
     if( p->bDead && bRequest ){
@@ -219,7 +240,7 @@ static const char *const azClaim[] = {
 };
 
 /* One row of a claim. */
-static void claimRow(SimClaim *pC, sqlite3_stmt *pStmt){
+void opClaimRow(SimClaim *pC, sqlite3_stmt *pStmt){
   const char *z2 = (const char*)sqlite3_column_text(pStmt, 2);
   SimRow *pR = &pC->aRow[pC->nRow];
   if( pC->eKind==SIM_CONTEST && strcmp(z2, "claimed") ) return;
@@ -229,7 +250,8 @@ static void claimRow(SimClaim *pC, sqlite3_stmt *pStmt){
   pR->iRow = sqlite3_column_int64(pStmt, 0);
   pR->iSeq = pR->iRow;
   pR->iWork = sqlite3_column_type(pStmt, 1)==SQLITE_INTEGER
-            ? sqlite3_column_int(pStmt, 1) : -1;
+            ? sqlite3_column_int(pStmt, 1)%1000 : -1;
+  pR->iVersion = sqlite3_column_int(pStmt, 1)/1000;
   pR->iFence = sqlite3_column_int64(pStmt, 5);
   if( pC->eKind==SIM_LETTER && pC->nRow ) pR->iFence = 0;   /* Not told */
   if( pC->eKind==SIM_LANE ) pC->iGroup = z2 ? z2[0]-'0' : -1;
@@ -245,7 +267,7 @@ static void claimRow(SimClaim *pC, sqlite3_stmt *pStmt){
 }
 
 /* A claim that holds nothing yet. */
-static void claimEmpty(SimCo *p, int eKind, SimClaim *pC){
+void opClaimEmpty(SimCo *p, int eKind, SimClaim *pC){
   memset(pC, 0, sizeof(*pC));
   pC->eKind = eKind;
   pC->iScope = eKind==SIM_LANE || eKind==SIM_LETTER ? 0 : simPick(2);
@@ -257,13 +279,17 @@ static void claimEmpty(SimCo *p, int eKind, SimClaim *pC){
 static int claimMake(SimCo *p, int eKind, int nLease, SimClaim *pC){
   char zOwner[16];
   sqlite3_stmt *pStmt;
-  claimEmpty(p, eKind, pC);
+  int rc;
+  opClaimEmpty(p, eKind, pC);
   sqlite3_snprintf(sizeof(zOwner), zOwner, "w%d", p->iCo);
   pStmt = opBind(p, azClaim[eKind], (eKind & 1) ? "tii" : "ti", zOwner, nLease,
                  pC->iScope);
   pC->iBegin = sim.nOrder;
-  while( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ) claimRow(pC, pStmt);
-  return opEnd(p, pStmt);
+  sim.nUnheard++;
+  while( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ) opClaimRow(pC, pStmt);
+  rc = opEnd(p, pStmt);
+  if( rc!=OP_DEAD ) sim.nUnheard--;
+  return rc;
 }
 
 /*
@@ -276,9 +302,11 @@ SimClaim *opClaim(SimCo *p, int eKind, int nLease){
   if( bLong ){
     if( opPlain(p, "BEGIN IMMEDIATE")!=OP_OK ) return 0;
     simSleep(simPick(60*1000));
+    sim.nUnheard++;
   }
   if( claimMake(p, eKind, nLease, &c)!=OP_OK ) return 0;
   if( bLong && opPlain(p, "COMMIT")!=OP_OK ) return 0;
+  sim.nUnheard -= bLong;
   if( c.nRow==0 ) return 0;
   if( c.iExpires!=c.iClaimed+nLease ) simFail("%s has another lease", c.zId);
   return watchClaim(&c);
@@ -291,7 +319,7 @@ SimClaim *opClaimGranted(SimCo *p, int iWork, int nLease){
   sqlite3_stmt *pStmt;
   SimClaim c;
   int rc;
-  claimEmpty(p, SIM_LANE, &c);
+  opClaimEmpty(p, SIM_LANE, &c);
   c.bGranted = 1;
   pW->nAdmit++;
   sqlite3_snprintf(sizeof(zOwner), zOwner, "w%d", p->iCo);
@@ -300,7 +328,7 @@ SimClaim *opClaimGranted(SimCo *p, int iWork, int nLease){
     " claimed_at_ms, expires_at_ms FROM claimq_reclaim(?1, ?2, ?3)", "lti",
     pW->iId, zOwner, nLease);
   c.iBegin = sim.nOrder;
-  while( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ) claimRow(&c, pStmt);
+  while( pStmt && sqlite3_step(pStmt)==SQLITE_ROW ) opClaimRow(&c, pStmt);
   rc = opEnd(p, pStmt);
   if( rc==OP_OK && c.nRow==0 ) pW->nAdmit--;
   return rc==OP_OK && c.nRow ? watchClaim(&c) : 0;
@@ -312,8 +340,12 @@ int opRenew(SimCo *p, SimClaim *pC, int nLease){
                                pC->zId, pC->zToken, nLease);
   i64 iBegin = sim.nOrder;
   i64 iExpires;
-  int rc = opRun(p, pStmt, &iExpires);
+  int rc;
+  sim.nUnheard++;
+  rc = opRun(p, pStmt, &iExpires);
+  if( rc!=OP_DEAD ) sim.nUnheard--;
   if( rc==OP_LOST ) watchLost(pC, simMs());
+  if( rc==OP_OK ) flowKept(pC, iBegin);
   if( rc==OP_OK ) watchRenewed(pC, iBegin, iExpires, nLease);
   return rc==OP_OK || rc==OP_SLOT;
 }
@@ -326,13 +358,15 @@ void opSettle(SimCo *p, SimClaim *pC, int eHow){
     "SELECT claimq_release(?1, ?2)",
     "SELECT claimq_reject(?1, ?2, 'why')",
   };
-  i64 i = 0;
+  i64 i = 0, iBegin = sim.nOrder;
   int rc;
   if( eHow==OP_FORGET ) return;
-  watchSettle(pC, eHow==OP_COMPLETE || eHow==OP_REJECT);
+  watchSettle(pC, eHow==OP_COMPLETE ? SIM_DOES
+                : eHow==OP_REJECT ? SIM_FAILS : 0);
   if( eHow==OP_RETRY || eHow==OP_RELEASE ) pC->bGiven = 1;
   rc = opRun(p, opBind(p, azSql[eHow], "tt", pC->zId, pC->zToken), &i);
   if( rc==OP_LOST ) watchLost(pC, simMs());
+  if( rc==OP_OK && i ) flowKept(pC, iBegin);
   if( rc==OP_OK ) watchSettled(pC, eHow==OP_COMPLETE
                     || (eHow==OP_REJECT && pC->eKind==SIM_LETTER), pC->nRow);
   if( rc==OP_DEAD && eHow==OP_COMPLETE ) watchMaybe(pC);
@@ -348,7 +382,7 @@ int opTogether(SimCo *p, SimClaim *pC){
   i64 iId = 0;
   int rc = opPlain(p, "BEGIN IMMEDIATE");
   if( rc!=OP_OK ) return 0;
-  if( bCommit ) watchSettle(pC, 1);
+  if( bCommit ) watchSettle(pC, SIM_DOES);
   rc = opRun(p, opBind(p, "SELECT claimq_complete(?1, ?2)", "tt", pC->zId,
                        pC->zToken), 0);
   if( rc==OP_LOST ) watchLost(pC, simMs());
@@ -376,7 +410,7 @@ void opWithin(SimCo *p){
   simSleep(simPick(50*1000));
   rc = claimMake(p, SIM_LANE, 1000, &c);
   if( rc==OP_OK && c.nRow ){
-    watchSettle(&c, 1);
+    watchSettle(&c, SIM_DOES);
     rc = opRun(p, opBind(p, "SELECT claimq_complete(?1, ?2)", "tt", c.zId,
                          c.zToken), 0);
   }

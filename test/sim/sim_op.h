@@ -18,12 +18,19 @@ int opEnd(SimCo*, sqlite3_stmt*);
 int opRun(SimCo*, sqlite3_stmt*, i64*);
 int opPlain(SimCo*, const char *zSql);
 
+#define OP_DID      1             /* Words that a function answers: done, */
+#define OP_CLAIMED  2             /* ... not, because somebody holds the job, */
+#define OP_MISSING  3             /* ... or because it has ended */
+int opWord(SimCo*, sqlite3_stmt*, int *peWord);
+
 void opClear(void);
 void opOpen(SimCo*, int bPlain);
 void opClose(SimCo*);
 void opPut(SimCo*, int eKind, int bPlain);
 SimClaim *opClaim(SimCo*, int eKind, int nLease);
 SimClaim *opClaimGranted(SimCo*, int iWork, int nLease);
+void opClaimEmpty(SimCo*, int eKind, SimClaim*);
+void opClaimRow(SimClaim*, sqlite3_stmt*);
 int opRenew(SimCo*, SimClaim*, int nLease);
 void opSettle(SimCo*, SimClaim*, int eHow);
 int opTogether(SimCo*, SimClaim*);
@@ -34,6 +41,27 @@ void opUnschedule(SimCo*);
 void opRestored(SimCo*);
 int opFinish(SimCo*, int eKind);
 int opLeft(SimCo*);
+
+/* sim_flow.c, sim_change.c, sim_request.c, sim_wait.c */
+int flowSubmit(SimCo*, int iWork, const char *zRequest, i64*);
+int opPark(SimCo*, SimClaim*);
+void opCancel(SimCo*);
+int flowCancel(SimCo*, int iWork, int bForce, const char *zRequest, int*);
+void opCancelFlow(SimCo*);
+int changeCall(SimCo*, int iChange, const char *zRequest, int*);
+void changeHeard(int iChange, int eWord);
+void opChange(SimCo*);
+void requestPut(SimCo*, int eKind, int iScope);
+void requestCancel(SimCo*, int iWork, int bForce);
+void requestChange(SimCo*, int iWork, int iChange);
+SimClaim *requestClaim(SimCo*, int eKind, int nLease, SimClaim *pDone);
+void requestSettle(SimCo*, SimClaim*, int eHow);
+int requestRenew(SimCo*, SimClaim*, int nLease);
+void requestList(SimCo*, SimClaim*);
+SimClaim *opRepeat(SimCo*, int *pnLease);
+void opRepeatAll(SimCo*);
+void opWait(SimCo*);
+void opWaitLane(SimCo*);
 
 /* sim_step.c, sim_grant.c, sim_letter.c, sim_policy.c */
 int opStep(SimCo*, SimClaim*, int nLease);

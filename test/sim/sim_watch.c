@@ -13,8 +13,9 @@
 **      answer stays so, and never comes again.  A job that waits for another
 **      one comes after its end.  Of calls whose answer was lost
 **      the observer accepts both ends.
-**   *  What was stored for a step stays; sim_step.c, sim_grant.c, sim_letter.c
-**      and sim_policy.c say what else must hold.
+**   *  What was stored for a step stays; sim_step.c, sim_grant.c, sim_letter.c,
+**      sim_policy.c, sim_flow.c, sim_change.c, sim_request.c and sim_wait.c say
+**      what else must hold.
 **   *  A power cut loses nothing that was answered; where the mode allows it
 **      (SimMode.bSure), only what was answered after the last sync.
 */
@@ -42,6 +43,10 @@ void watchClear(void){
   grantClear();
   letterClear();
   policyClear();
+  flowClear();
+  changeClear();
+  requestClear();
+  waitClear();
   memset(&simRule, 0, sizeof(simRule));
 }
 
@@ -107,6 +112,7 @@ void watchPutDone(int iWork, i64 iId){
   SimWork *p = &aWork[iWork];
   int i;
   p->iPut = p->iKeyed = watchAnswer(iWork, iId);
+  p->iPutAt = simMs();
   p->bLost = p->bKeyLost = 0;
   simLog("put %d: %s %lld", iWork, azKind[p->eKind], iId);
   for(i=0; i<nWork && iId; i++){
@@ -207,9 +213,8 @@ static void claimWork(const SimClaim *p){
       simFail("%s delivers what nobody put", p->zId);
     }else if( pW->iDone && pW->iDone<p->iBegin ){
       simFail("%s delivers %d, which was completed", p->zId, r->iWork);
-    }else if( !workOpen(pW) ){
-      simFail("%s delivers %d, which waits for %d", p->zId, r->iWork,
-              pW->iAfter);
+    }else if( !workOpen(pW) || (simRule.bFlow && !flowOpen(r->iWork, p)) ){
+      simFail("%s delivers %d, which waits for others", p->zId, r->iWork);
     }
     if( i>0 && p->eKind==SIM_OUTBOX && r->iSeq<=p->aRow[i-1].iSeq ){
       simFail("%s delivers messages in disorder", p->zId);
@@ -231,13 +236,17 @@ static void watchClock(const char *zId, i64 iMs){
 SimClaim *watchClaim(const SimClaim *pNew){
   SimClaim *p = &aClaim[nClaim];
   int i;
-  if( nClaim>=SIM_NCLAIM ) return 0;
+  if( nClaim>=SIM_NCLAIM ){
+    sim.nUnheard++;
+    return 0;
+  }
   *p = *pNew;
   sum.nClaim++;
   p->iEnd = watchAnswer(p->aRow[0].iRow, p->aRow[0].iFence);
   simLog("claim %s scope %d, %lld to %lld", p->zId, p->iScope, p->iClaimed,
          p->iExpires);
   p->iFrom = p->iClaimed;
+  flowHeard(p);
   claimOverlap(p, p->iClaimed);
   if( simMs()<p->iUntil ) claimOverlap(p, simMs());
   for(i=0; i<nClaim && !sim.bStop; i++) claimFences(&aClaim[i], p);
@@ -245,6 +254,7 @@ SimClaim *watchClaim(const SimClaim *pNew){
   letterClaim(p);
   grantClaim(p);
   policyClaim(p);
+  changeClaim(p);
   watchClock(p->zId, p->iClaimed);
   nClaim++;
   return p;
@@ -276,12 +286,22 @@ void watchStretched(SimClaim *p, i64 iBegin, int nLease){
   if( simMs()<p->iUntil ) claimOverlap(p, simMs());
 }
 
-/* Somebody begins to settle or revoke it; bEnds: that ends the work. */
-void watchSettle(SimClaim *p, int bEnds){
+/* Did it surely hold its rows during a call since iBegin, at the time iMs? */
+int watchHolds(const SimClaim *p, i64 iBegin, i64 iMs){
+  return !p->bLost && p->iEnd<iBegin && p->iFrom<=iMs && p->iUntil>simMs();
+}
+
+/* Somebody begins to settle or revoke it.  eEnds: SIM_FAILS and SIM_DOES end
+** the work, 0 does not. */
+void watchSettle(SimClaim *p, int eEnds){
   int i;
   if( p->iUntil>simMs() ) p->iUntil = simMs();
-  for(i=0; i<p->nRow && bEnds && p->eKind!=SIM_LETTER; i++){
-    if( p->aRow[i].iWork>=0 ) aWork[p->aRow[i].iWork].bEnds = 1;
+  for(i=0; i<p->nRow && eEnds && p->eKind!=SIM_LETTER; i++){
+    SimWork *pW = watchWork(p->aRow[i].iWork);
+    if( pW==0 ) continue;
+    pW->bEnds = 1;
+    if( eEnds==SIM_DOES ) pW->bDoes = 1;
+    else pW->bFails = 1;
   }
 }
 
@@ -301,6 +321,7 @@ void watchSettled(SimClaim *p, int bCompleted, int nRow){
     pW = &aWork[p->aRow[i].iWork];
     if( pW->iDone ) simFail("%s completes again what was completed", p->zId);
     pW->iDone = iOrder;
+    pW->iDoneAt = simMs();
   }
 }
 
@@ -362,6 +383,9 @@ void watchPower(void){
   grantPower();
   letterPower();
   policyPower();
+  flowPower();
+  changePower();
+  requestPower();
   sum.nLost += nLost>0;
 }
 
@@ -417,9 +441,9 @@ static void endJobs(sqlite3 *db){
     "  FROM claimq_letter WHERE source='lane' AND ref=job_id"
     "   AND requeued_as IS NOT NULL)", -1, &pStmt, 0);
   while( sqlite3_step(pStmt)==SQLITE_ROW ){
-    int i = sqlite3_column_int(pStmt, 0);
-    int bDone = strcmp((const char*)sqlite3_column_text(pStmt, 2),
-                       "completed")==0;
+    int i = sqlite3_column_int(pStmt, 0)%1000;
+    const char *zState = (const char*)sqlite3_column_text(pStmt, 2);
+    int bDone = strcmp(zState, "completed")==0;
     SimWork *p = &aWork[i];
     if( simRule.bGone && !bDone && p->bLetter ) continue;
     if( i>=nWork || p->bFound ){
@@ -435,7 +459,7 @@ static void endJobs(sqlite3 *db){
     if( !p->iDone && !p->bMaybeDone && bDone ){
       simFail("nobody completed job %d", i);
     }
-    if( sqlite3_column_int(pStmt, 3)!=!bDone ){
+    if( sqlite3_column_int(pStmt, 3)!=(strcmp(zState, "failed")==0) ){
       simFail("job %d has %d letters", i, sqlite3_column_int(pStmt, 3));
     }
   }
@@ -447,7 +471,8 @@ static int endGone(const SimWork *p){
   int bOver = p->iDone || p->bMaybeDone || p->bLetter;
   if( p->iPut==0 || p->bLost ) return 1;
   if( p->eKind==SIM_LANE && !simRule.bGone ) return 0;
-  return bOver || (p->eKind==SIM_LANE && p->bEnds);
+  return bOver || (p->eKind==SIM_LANE && p->bEnds)
+      || (simRule.bFlow && flowMayEnd((int)(p-aWork), 0));
 }
 
 /* All is done, and everything is looked at. */
@@ -465,6 +490,7 @@ void watchEnd(sqlite3 *db){
   endJobs(db);
   if( simRule.bStep ) stepEnd(db);
   if( simRule.bLetter ) letterEnd(db);
+  if( simRule.bFlow ) flowEnd(db);
   for(i=0; i<nWork && !sim.bStop; i++){
     SimWork *p = &aWork[i];
     if( !p->bFound && !endGone(p) ){

@@ -85,6 +85,20 @@ static World aWorld[] = {
     .zSetup = "SELECT claimq_init('all', 1);"
               "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
               "SELECT claimq_policy('a', 'max_reclaims', 2)" },
+  { .zName = "flows", .mKind = LANE, .rule = {.bFlow = 1, .bWait = 1},
+    .zSetup = "SELECT claimq_init('flows', 1);"
+              "SELECT claimq_policy('a', 'max_reclaims', 1000, 'max_attempts',"
+              "  1000)" },
+  { .zName = "requests", .mKind = LANE|SESSION|OUTBOX|CONTEST,
+    .rule = {.bRequest = 1, .bSerial = 1},
+    .zSetup = "SELECT claimq_init('all', 1, 'serial', 1);"
+              "SELECT claimq_queue('q', 2, 'backoff_ms', 20);"
+              "SELECT claimq_policy('a', 'max_reclaims', 1000)" },
+  { .zName = "flows and requests", .mKind = LANE,
+    .rule = {.bFlow = 1, .bRequest = 1, .bWait = 1, .bGone = 1, .nActive = 3},
+    .zSetup = "SELECT claimq_init('flows', 1);"
+              "SELECT claimq_policy('a', 'max_active', 3, 'max_reclaims',"
+              "  1000, 'max_attempts', 1000)" },
 };
 #define SIM_NWORLD ((int)(sizeof(aWorld)/sizeof(aWorld[0])))
 
@@ -114,6 +128,13 @@ static int mayReject(const SimClaim *pC){
   return pC->eKind==SIM_LANE && simOdds(4);
 }
 
+/* Some kind of this world. */
+static int pickKind(void){
+  int e = simPick(SIM_NKIND);
+  while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
+  return e;
+}
+
 /* What is done with a claim of this world alone.  1: with this one. */
 static int stepOther(SimCo *p, SimClaim **ppC, int nLease){
   SimClaim *pC = *ppC;
@@ -125,11 +146,30 @@ static int stepOther(SimCo *p, SimClaim **ppC, int nLease){
   }else if( simRule.bLetter && pC->eKind!=SIM_LETTER && simOdds(6) ){
     opSettle(p, pC, OP_REJECT);
     bStay = 0;
+  }else if( simRule.bFlow && pC->eKind==SIM_LANE && simOdds(5) ){
+    bStay = simOdds(2) && opPark(p, pC);
+    if( !bStay && !pC->bGiven ) opSettle(p, pC, OP_REJECT);
+  }else if( simRule.bRequest && simOdds(3) ){
+    *ppC = requestClaim(p, pickKind(), nLease, pC);
+    return 1;
   }else{
     return 0;
   }
   if( !bStay ) *ppC = 0;
   return 1;
+}
+
+/* Settle a claim, some with a request. */
+static void stepSettle(SimCo *p, SimClaim *pC, int eHow){
+  if( simRule.bRequest && eHow==OP_COMPLETE && simOdds(3) ) requestList(p, pC);
+  else if( simRule.bRequest && simOdds(2) ) requestSettle(p, pC, eHow);
+  else opSettle(p, pC, eHow);
+}
+
+/* Renew it: 1 if it is still there. */
+static int stepRenew(SimCo *p, SimClaim *pC, int nLease){
+  if( simRule.bRequest && simOdds(3) ) return requestRenew(p, pC, nLease);
+  return opRenew(p, pC, nLease);
 }
 
 /* Do what workers do with a claim. */
@@ -139,20 +179,20 @@ static void stepHold(SimCo *p, SimClaim *pC, int nLease){
     if( stepOther(p, &pC, nLease) ) continue;
     switch( simPick(8) ){
       case 0: case 1: case 2:
-        if( opRenew(p, pC, nLease) ) continue;
+        if( stepRenew(p, pC, nLease) ) continue;
         break;
       case 3:
-        opSettle(p, pC, OP_RETRY);
+        stepSettle(p, pC, OP_RETRY);
         break;
       case 4:
-        opSettle(p, pC, simOdds(2) ? OP_RELEASE
-                      : mayReject(pC) ? OP_REJECT : OP_FORGET);
+        stepSettle(p, pC, simOdds(2) ? OP_RELEASE
+                        : mayReject(pC) ? OP_REJECT : OP_FORGET);
         break;
       case 5:
         if( opTogether(p, pC) ) continue;
         break;
       default:
-        opSettle(p, pC, OP_COMPLETE);
+        stepSettle(p, pC, OP_COMPLETE);
         break;
     }
     break;
@@ -162,15 +202,30 @@ static void stepHold(SimCo *p, SimClaim *pC, int nLease){
 /* Claim something. */
 static void stepClaim(SimCo *p){
   int nLease = 15 + simPick(100);
-  int e = simPick(SIM_NKIND);
-  while( !(pWorld->mKind & (1<<e)) ) e = simPick(SIM_NKIND);
+  int e = pickKind();
   if( e==SIM_LANE && simRule.bGrant && simOdds(2) ){
     stepHold(p, opReclaim(p, nLease), nLease);
   }else if( e==SIM_LANE && simOdds(pWorld->bSchedule ? 2 : 8) ){
     opWithin(p);
   }else{
-    stepHold(p, opClaim(p, e, nLease), nLease);
+    SimClaim *pC = simRule.bRequest && simOdds(2)
+                 ? requestClaim(p, e, nLease, 0) : opClaim(p, e, nLease);
+    if( pC==0 && simRule.bWait && e==SIM_LANE && !p->bDead && simOdds(2) ){
+      opWaitLane(p);
+    }
+    stepHold(p, pC, nLease);
   }
+}
+
+/* What operators do with jobs that wait.  1: something. */
+static int stepFlow(SimCo *p){
+  switch( simPick(8) ){
+    case 0: opCancel(p); break;
+    case 1: if( simOdds(3) ) opCancelFlow(p); else opChange(p); break;
+    case 2: if( simRule.bWait ) opWait(p); break;
+    default: return 0;
+  }
+  return 1;
 }
 
 /* What operators do in this world.  1: something. */
@@ -183,6 +238,12 @@ static int stepOperate(SimCo *p){
     opPolicy(p);
   }else if( simRule.bGone && simOdds(10) ){
     opVacuum(p);
+  }else if( simRule.bRequest && simOdds(4) ){
+    int nLease = 0;
+    SimClaim *pC = opRepeat(p, &nLease);
+    stepHold(p, pC, nLease);
+  }else if( simRule.bFlow ){
+    return stepFlow(p);
   }else{
     return 0;
   }
@@ -197,7 +258,7 @@ static void step(SimCo *p, int bPlain){
   }else if( pWorld->bSchedule && simOdds(3) ){
     opSchedule(p);
   }else if( stepOperate(p) ){
-  }else if( simOdds(pWorld->bSchedule ? 12 : 3) ){
+  }else if( simOdds(pWorld->bSchedule ? 12 : simRule.bFlow ? 2 : 3) ){
     stepPut(p, 0);
   }else if( simOdds(20) ){
     opRevoke(p);
@@ -273,6 +334,7 @@ static void drain(void){
   opOpen(p, 0);
   if( pWorld->bSchedule ) opUnschedule(p);
   if( simRule.bPolicy ) opPolicyOpen(p);
+  if( simRule.bRequest ) opRepeatAll(p);
   for(i=0; i<1500 && !sim.bStop; i++){
     int n = 0;
     for(e=0; e<SIM_NKIND; e++){
@@ -296,6 +358,7 @@ void workRun(void){
   sim.bStop = sim.bCrash = sim.bSwitch = 0;
   sim.hash = 2166136261u;
   sim.nOrder = sim.iSure = sim.iWrote = 0;
+  sim.nUnheard = 0;
   watchClear();
   worldLoad(pWorld, sim.pMode->bWal);
   simSeed(sim.iSeed);
