@@ -735,8 +735,7 @@ struct CqTableDef {
   int nArg;
   u8 bWrites;                     /* 0: only looks (claimq_peek) */
   u8 bClaimCols;                  /* Followed by the claim's columns */
-  u8 bShows;                      /* A row may show the claim of another: its
-                                  ** first column is not 'claimed' then */
+  u8 bShows;                      /* Unless column 0 is claimed: of another */
   const char *zPrefix;            /* Of the claim ids it gives */
   /* Read the discipline's own arguments into own; may be 0.  Reads nothing of
   ** main: a transaction that has read before it takes the lock cannot wait. */

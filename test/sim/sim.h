@@ -7,10 +7,9 @@
 ** seed decides (sim_co.c).  The clock is a number that these points move on.
 ** The coroutines work with queues (sim_work.c, sim_op.c); an observer outside
 ** hears every answer and knows what must not be (sim_watch.c).  Steps, grants,
-** letters and policies have a file each, with their calls and with what the
-** observer knows of them; so do jobs that wait for others or are cancelled
-** (sim_flow.c), changes, requests and waits.  sim_main.c runs one seed after the
-** other.
+** letters, policies, jobs that wait for others or are cancelled (sim_flow.c),
+** changes, requests and waits have a file each, with their calls and with what
+** the observer knows of them.  sim_main.c runs one seed after the other.
 */
 #ifndef SIM_H
 #define SIM_H

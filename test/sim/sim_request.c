@@ -2,8 +2,9 @@
 ** sim_request.c: calls that are repeated with their request.
 **
 ** Puts, claims, claims with `done`, renewals, settlements, lists of claims that
-** are completed together, cancels and changes are made with a request.  If a connection is killed before it hears the answer, another one
-** makes the call again.  Calls whose answers were heard are repeated, too:
+** are completed together, cancels and changes are made with a request.  If a
+** connection is killed before it hears the answer, another one makes the call
+** again.  Calls whose answers were heard are repeated, too:
 **
 **   *  their answer is the same, whatever has happened since; of a claim, the
 **      same rows and tokens as long as it holds, and never another claim;
@@ -410,14 +411,20 @@ int requestRenew(SimCo *p, SimClaim *pC, int nLease){
 }
 
 /*
-** Complete it together with a claim of another, if there is one.  (Of a job two
-** may hear that they completed it.)
+** Complete it together with a claim of another, if there is one, which may be
+** over.  (Of a job two may hear that they completed it.)
 */
 void requestList(SimCo *p, SimClaim *pC){
-  SimClaim *pOther = watchAny();
+  SimClaim *pOther = 0;
   Call *pX;
-  if( pOther==0 || pOther==pC || pOther->eKind==SIM_LANE
-   || pOther->eKind==SIM_LETTER || pOther->iUntil<=simMs() ){
+  int i;
+  for(i=0; i<6 && pOther==0; i++){
+    pOther = watchAny();
+    if( pOther && (pOther==pC || pOther->eKind==SIM_LANE
+     || pOther->eKind==SIM_LETTER
+     || (pOther->iUntil<=simMs() && simOdds(2))) ) pOther = 0;
+  }
+  if( pOther==0 ){
     requestSettle(p, pC, OP_COMPLETE);
     return;
   }

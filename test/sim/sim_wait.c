@@ -8,8 +8,8 @@
 **   *  no wait ends with 0 before its time;
 **   *  a wait for a lane does not end with 0, nor sleep on, if somebody has put
 **      a job that nothing keeps from being claimed;
-**   *  a wait for a job ends with 1 only if the job may have ended, and does not
-**      end with 0, nor sleep on, if it was completed;
+**   *  a wait for a job ends with 1 only if the job may have ended, and neither
+**      ends with 0 nor sleeps on if it was completed;
 **   *  a wait for a claim does not end with 1 while it surely holds.
 */
 #include <sys/select.h>

@@ -343,10 +343,12 @@ void watchMaybe(SimClaim *p){
   }
 }
 
-/* Some claim, 0 if there is none. */
+/* Some claim, 0 if there is none.  One that was lost may have an id that was
+** given again. */
 SimClaim *watchAny(void){
   int n = nClaim<6 ? nClaim : 6;
-  return n ? &aClaim[nClaim-1-simPick(n)] : 0;
+  SimClaim *p = n ? &aClaim[nClaim-1-simPick(n)] : 0;
+  return p && !p->bLost ? p : 0;
 }
 
 /**************************************************************************
