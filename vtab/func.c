@@ -139,7 +139,7 @@ static void cqFuncCall(
     pDef->xFunc(&op, &call);
     if( bGate ) claimqGateLeave(op.pConn, CQ_CALL_OTHER);
   }
-  if( op.pReq ) claimqRequestEnd(&op);
+  claimqRequestEnd(&op);
   if( bKeep && sqlite3_last_insert_rowid(op.db)!=iLast ){
     sqlite3_set_last_insert_rowid(op.db, iLast);
   }
