@@ -442,7 +442,7 @@ proc oracle_model {op arglist form {request ""}} {
     if {$request ne "" && ![oracle_refused $op $arglist]} {
       set known [model::asked $request $whose]
     }
-    if {[lindex $form 0] eq "done"} {
+    if {[lindex $form 0] eq "done" && $known eq ""} {
       lassign $form - claim token opts
       model::verb complete $claim $token {} $opts $now
     }
@@ -466,7 +466,7 @@ proc oracle_model {op arglist form {request ""}} {
     return [list again [model::again $op $result]]
   }
   if {$code == 0} {
-    if {$request ne ""} {model::answered $request $op $whose $result}
+    if {$request ne ""} {model::answered $request $op $whose $form $result}
     if {$op in {verb lane reclaim requeue resolve cancel_job cancel_flow}
         || [lindex $form 0] eq "done"} {
       model::forget $now oracle_gone

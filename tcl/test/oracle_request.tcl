@@ -19,7 +19,7 @@ proc oracle_refused {op arglist} {
 }
 
 # Calls that may have a request.  (Without LIMIT: it is the claim's maximum, and
-# no part of a repeat.  And not together with done: see test/done.test.)
+# no part of a repeat.)
 set oracle_requests {enqueue submit publish verb cancel_batch cancel_job
   cancel_flow revoke revoke_claim revoke_owner resolve ungrant change grant
   queue limit schedule unschedule requeue claim lane outbox contest reclaim
@@ -41,7 +41,7 @@ proc oracle_whose {op arglist} {
 
 proc oracle_may_ask {step} {
   lassign $step op arglist form
-  return [expr {$op in $::oracle_requests && [lindex $form 0] ni {limit done}
+  return [expr {$op in $::oracle_requests && [lindex $form 0] ne "limit"
     && !($op eq "verb" && [lindex $arglist 0] eq "guard")}]
 }
 
@@ -85,10 +85,10 @@ proc model::asked {request whose} {
   return $known
 }
 
-# A claim that took nothing is not remembered.  Open: a reclaim that ended the
-# job took something.
-proc model::answered {request op whose rows} {
-  if {[info exists ::oracle_table($op)]
+# A claim that took nothing is not remembered, unless it has completed others.  A
+# reclaim that ended the job took something.
+proc model::answered {request op whose form rows} {
+  if {[info exists ::oracle_table($op)] && [lindex $form 0] ne "done"
       && ($rows eq "" || $op eq "contest" && ![string match 'claimed'* $rows]
           || $op eq "reclaim" && ![string match 'claimed'* $rows]
              && ![string match 'reclaim_cap_exceeded'* $rows])} return
