@@ -73,8 +73,8 @@ while {[llength $argv]} {
 #--------------------------------------------------------------------------
 # Tests: those that can kill a mutant.  For the pure core it is core_test, with
 # the tests of that file first (core:FILE).  For the rest it is every file of
-# test/ that reaches the line, as a build with gcov has counted once: those first
-# that killed others, then the quickest.
+# test/ that reaches the line, as a build with gcov has counted once: those that
+# killed others first, then the quickest.
 
 # What was counted is kept in a line for each test: its name, the time that it
 # took, and lists of a file and the lines that it reached.
@@ -191,7 +191,7 @@ proc tests_ordered {file function line} {
 
 proc quicker {a b} {return [expr {$::time($a)-$::time($b)}]}
 
-# How long a test may take is told by its processor time, which is the same
+# How long a test may take shows in its processor time, which is the same
 # however busy the machine is; one that only sleeps may do so for longer.
 proc test_command {test so} {
   set took [expr {[info exists ::time($test)] ? $::time($test)/1000 : 30}]

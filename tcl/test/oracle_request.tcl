@@ -85,13 +85,15 @@ proc model::asked {request whose} {
   return $known
 }
 
-# A claim that took nothing is not remembered, unless it has completed others.  A
+# A claim that took nothing is not remembered, unless it has completed others. A
 # reclaim that ended the job took something.
 proc model::answered {request op whose form rows} {
-  if {[info exists ::oracle_table($op)] && [lindex $form 0] ne "done"
-      && ($rows eq "" || $op eq "contest" && ![string match 'claimed'* $rows]
-          || $op eq "reclaim" && ![string match 'claimed'* $rows]
-             && ![string match 'reclaim_cap_exceeded'* $rows])} return
+  if {[info exists ::oracle_table($op)] && [lindex $form 0] ne "done"} {
+    set outcome [lindex [split [lindex $rows 0] |] 0]
+    if {$rows eq "" || $op eq "contest" && $outcome ne "'claimed'"
+        || $op eq "reclaim"
+           && $outcome ni {'claimed' 'reclaim_cap_exceeded'}} return
+  }
   dict set ::model::request $request [list $whose $rows]
 }
 
