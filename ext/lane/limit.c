@@ -400,7 +400,7 @@ CQ_PRIV void claimqLimitCount(CqOp *p, CqLaneLimit *pL){
   s = claimqStmt(p, CQ_SQL_LIMIT_COUNTED);
   claimqBindText(p, &s, CQ_LIMIT_COUNTED_lane, pL->lane);
   claimqExec(p, &s);
-  pL->bCounted = p->rc==SQLITE_OK;
+  pL->bCounted = 1;
   if( pL->bGroups ) claimqGroupSee(p, &held);
   claimqIdsClear(&held);
 }

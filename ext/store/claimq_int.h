@@ -921,7 +921,6 @@ struct CqDiscipline {
 };
 CQ_PRIV const CqDiscipline *claimqDiscipline(int i);  /* 0 past the last */
 
-
 /**************************************************************************
 ** Columns of claimq_stats, in the order of the table.
 */
