@@ -308,7 +308,7 @@ static void cqTestCapsLong(void){
 }
 
 /* What a row may hold that somebody wrote by hand: satisfied by nobody.  Where
-** there are texts and then the end of a list, something is said to be missing. */
+** there are texts and then the end of a list, something is lacking. */
 static void cqTestCapsBad(void){
   static const struct { const char *z; int bLack; } aBad[] = {
     { "", 0 },           { "x", 0 },            { "[", 0 },
