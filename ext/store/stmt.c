@@ -38,8 +38,8 @@ CQ_PRIV void claimqConnDoubt(CqConn *p){
 }
 
 /*
-** Finalize a statement that came from the cache; pStmt may be 0.  A run may begin
-** or end at it.
+** Finalize a statement that came from the cache; pStmt may be 0.  If a run
+** begins or ends at it, that run is forgotten, with all others.
 */
 CQ_PRIV void claimqStmtFree(CqConn *p, sqlite3_stmt *pStmt){
   p->bRun = 0;
