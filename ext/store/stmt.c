@@ -38,16 +38,11 @@ CQ_PRIV void claimqConnDoubt(CqConn *p){
 }
 
 /*
-** Finalize a statement that came from the cache; pStmt may be 0.
+** Finalize a statement that came from the cache; pStmt may be 0.  If a run
+** begins or ends at it, that run is forgotten, with all others.
 */
 CQ_PRIV void claimqStmtFree(CqConn *p, sqlite3_stmt *pStmt){
-  int i;
-  if( pStmt==0 ) return;
-  for(i=0; i<p->nRun; i++){
-    if( pStmt==p->aRun[i].pFirst || pStmt==p->aRun[i].pLast ){
-      p->nRun = p->bRun = 0;
-    }
-  }
+  p->bRun = 0;
   sqlite3_finalize(pStmt);
 }
 
@@ -56,7 +51,7 @@ CQ_PRIV void claimqStmtFree(CqConn *p, sqlite3_stmt *pStmt){
 */
 CQ_PRIV void claimqStmtEmpty(CqConn *p){
   int i;
-  p->nRun = p->bRun = 0;
+  p->bRun = 0;
   for(i=0; i<CQ_NSTMT; i++){
     sqlite3_finalize(p->apStmt[i]);
     p->apStmt[i] = 0;
