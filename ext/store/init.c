@@ -107,8 +107,7 @@ static int cqSchemaDoubts(const CqSchemaSeen *pSeen, const char *zSql){
 static int cqSchemaLacks(const CqSchemaSeen *pSeen, const char *zSql){
   int i;
   for(i=0; i<CQ_NSCHEMA; i++){
-    if( (claimqSchema[i].zOption[0] || claimqSchema[i].eFeature)
-     && pSeen->ae[i]==CQ_OBJ_NONE
+    if( pSeen->ae[i]==CQ_OBJ_NONE
      && !claimqSchemaIs(&claimqSchema[i], "insert")
      && claimqSqlNames(zSql, claimqSchema[i].zName)
     ){
