@@ -102,7 +102,7 @@ static int cqAbsentUpdate(
   (void)argc; (void)argv; (void)piRowid;
   claimqOpInit(&op, p->pConn);
   claimqFailMissing(&op, mBit);
-  if( p->pConn->nStep ) p->pConn->mMissing |= mBit;
+  if( p->pConn->pStep ) p->pConn->mMissing |= mBit;
   return claimqOpVtab(&op, pVtab);
 }
 

@@ -375,7 +375,7 @@ struct CqConn {
   int nWritten;                   /* Pages, at the last claimqTxnCheckpoint() */
   int nCheckpoint;                /* ... and how many until the next is due */
   int nTaken;                     /* Statements that are not in their slots */
-  int nStep, eStep;               /* Ours that are being run; the innermost */
+  const CqSql *pStep;             /* Ours that is being run, the innermost */
   u8 bQuiet;                      /* Who deletes rows looks by himself; 2: and
                                   ** their steps stay */
   u8 bIdle;                       /* The last lane that was looked at had no

@@ -99,6 +99,7 @@ static sqlite3_stmt *cqPrepare(
   sqlite3_stmt *pStmt = 0;
   char *zLoose = 0;
   int rc, mAbsent = 0;
+  const CqSql *pOuter = p->pConn->pStep;
   if( p->rc ) return 0;
   if( claimqSql[eStmt].mFeature && strstr(zSql, "INDEXED BY") ){
     if( p->bOwnTxn || sqlite3_get_autocommit(p->db) ) p->pConn->bMade = 0;
@@ -117,9 +118,9 @@ static sqlite3_stmt *cqPrepare(
     if( zLoose==0 ) return 0;
     *pbLoose = 1;
   }
-  p->pConn->nStep++;
+  p->pConn->pStep = &claimqSql[eStmt];
   rc = sqlite3_prepare_v3(p->db, zLoose ? zLoose : zSql, -1, mFlag, &pStmt, 0);
-  p->pConn->nStep--;
+  p->pConn->pStep = pOuter;
   sqlite3_free(zLoose);
   if( rc ) cqStmtFail(p, zSql, rc);
   return pStmt;
@@ -457,14 +458,13 @@ CQ_PRIV void claimqBindNow(CqOp *p, CqStmt *pS){
 ** 1 if there is a row; 0 at the end, and if op has an error or gets one here.
 */
 CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
-  int rc, eOuter = p->pConn->eStep;
+  const CqSql *pOuter = p->pConn->pStep;
+  int rc;
   if( p->rc ) return 0;
   assert( pS->pStmt && cqStmtAllBound(pS) );
-  p->pConn->nStep++;
-  p->pConn->eStep = pS->eStmt;
+  p->pConn->pStep = &claimqSql[pS->eStmt];
   rc = sqlite3_step(pS->pStmt);
-  p->pConn->eStep = eOuter;
-  p->pConn->nStep--;
+  p->pConn->pStep = pOuter;
   if( rc==SQLITE_ROW ) return 1;
   if( rc!=SQLITE_DONE ) cqStmtFail(p, claimqSql[pS->eStmt].zSql, rc);
   if( p->mMissing ) pS->bLoose = 1;
@@ -476,7 +476,7 @@ CQ_PRIV int claimqStep(CqOp *p, CqStmt *pS){
 ** while a statement of claimq's is being run, else 1.
 */
 CQ_PRIV void claimqOutside(CqOp *p, CqCall *pCall){
-  sqlite3_result_int(pCall->pCtx, p->pConn->nStep==0);
+  sqlite3_result_int(pCall->pCtx, p->pConn->pStep==0);
 }
 
 /*
@@ -485,7 +485,7 @@ CQ_PRIV void claimqOutside(CqOp *p, CqCall *pCall){
 ** rows while another statement of claimq's is being run: that is plain, too.)
 */
 CQ_PRIV int claimqOwnDelete(const CqConn *p){
-  return p->nStep>0 && claimqSql[p->eStep].bDelete;
+  return p->pStep && p->pStep->bDelete;
 }
 
 /*
