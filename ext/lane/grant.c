@@ -225,7 +225,6 @@ static const char *cqReclaimGrant(CqOp *p, CqClaim *pC){
       zOutcome = "grant_not_found";
       pR->eStmt = CQ_SQL_LANE_GRANT_DELETE;
       pC->task.eNeed = CQ_NEED_ONE;
-      pC->bUpkeep = 1;
     }else if( !claimqTextEq(pC->owner,
           claimqColText(p, &s, CQ_COL_LANE_GRANT_NEWEST_owner)) ){
       zOutcome = "wrong_owner";
