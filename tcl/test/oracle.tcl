@@ -437,6 +437,7 @@ proc oracle_model {op arglist form {request ""}} {
   set whose [oracle_whose $op $arglist]
   if {$op eq "lane"} {lappend arglist oracle_asked}
   set before [model::save]
+  set ::model::dropped 0
   set known ""
   set code [catch {
     if {$request ne "" && ![oracle_refused $op $arglist]} {

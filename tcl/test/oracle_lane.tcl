@@ -694,6 +694,7 @@ proc model::reclaim_outcome {id owner max now} {
   if {$newest eq ""} {return grant_not_found}
   if {[dict get $newest expires_at_ms] <= $now} {
     drop grant [dict get $newest grant_id]
+    set ::model::dropped 1
     return grant_not_found
   }
   if {[dict get $newest owner] ne $owner} {return wrong_owner}

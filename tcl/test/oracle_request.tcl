@@ -86,12 +86,12 @@ proc model::asked {request whose} {
 }
 
 # A claim that took nothing is not remembered, unless it has completed others. A
-# reclaim that ended the job took something.
+# reclaim that ended the job, or deleted a grant, did something.
 proc model::answered {request op whose form rows} {
   if {[info exists ::oracle_table($op)] && [lindex $form 0] ne "done"} {
     set outcome [lindex [split [lindex $rows 0] |] 0]
     if {$rows eq "" || $op eq "contest" && $outcome ne "'claimed'"
-        || $op eq "reclaim"
+        || $op eq "reclaim" && !$::model::dropped
            && $outcome ni {'claimed' 'reclaim_cap_exceeded'}} return
   }
   dict set ::model::request $request [list $whose $rows]
