@@ -601,7 +601,7 @@ FROM (SELECT h.head_id, CASE
         AND ifnull(g.group_key<l.look_from, 1)
         AND claimq__opens(h.lane, h.group_id, h.place-1, NULL)<0
     THEN 'place is not when it can be taken from'
-    WHEN ifnull(g.group_key<l.look_from, 1)
+    WHEN h.place IS NOT NULL AND ifnull(g.group_key<l.look_from, 1)
       AND h.turn<>iif(l.fair AND g.turn>l.fair_from, g.turn, 0)
     THEN 'turn is not that of its group'
     WHEN h.priority IS NOT f.priority OR h.created_at_ms IS NOT f.created_at_ms
